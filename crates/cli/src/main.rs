@@ -1,0 +1,55 @@
+//! The `relive` binary: picks the command, turns errors into one line and an exit code.
+//!
+//! Everything that prints or exits is in this crate; one module a command.
+#![forbid(unsafe_code)]
+
+mod args;
+mod completions;
+mod doctor;
+mod dump;
+mod embedded;
+mod ls;
+mod message;
+mod output;
+mod record;
+mod replay;
+mod rm;
+mod stats;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Exit status of the tool's own failures and of divergences.
+const OWN_FAILURE: u8 = 125;
+/// Exit status where the command line is not understood.
+const USAGE: i32 = 125;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            let code = if error.use_stderr() { USAGE } else { 0 };
+            std::process::exit(code);
+        }
+    };
+    let outcome = match arguments.command {
+        Command::Record(options) => record::run(&options),
+        Command::Replay(options) => replay::run(&options),
+        Command::Stats(options) => stats::run(&options),
+        Command::Dump(options) => dump::run(&options),
+        Command::Ls(options) => ls::run(&options),
+        Command::Rm(options) => rm::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
+        Command::Completions(options) => completions::completions(&options),
+        Command::Man(options) => completions::man(&options),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            message::error(&error);
+            ExitCode::from(message::exit_code(&error).unwrap_or(OWN_FAILURE))
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `relive record`: run a program and leave a trace.
+
+use crate::args::RecordArgs;
+use crate::embedded;
+use crate::message::{self, ExitWith};
+use crate::output;
+use anyhow::{Context, Result, bail};
+use relive_session::program::{Program, ProgramError};
+use relive_session::record::{RecordError, RecordOptions, Recorded, record};
+use relive_session::store::Store;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// As a shell says that a program can't be executed, and that it isn't there.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Records; the exit status is the program's.
+pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
+    let program = Program::find(&options.program).map_err(with_exit_code)?;
+    let library = embedded::library()?;
+    let folder = match &options.output {
+        Some(folder) => create_named(folder)?,
+        None => Store::from_environment()?.create(&options.program[0])?,
+    };
+    let options_of_session =
+        RecordOptions { program: &program, library: &library, folder: &folder, version: env!("CARGO_PKG_VERSION") };
+    let recorded = record(&options_of_session).map_err(|error| {
+        let _ = fs::remove_dir_all(&folder);
+        start_failure(error)
+    })?;
+    report(&recorded, &folder, options.quiet);
+    Ok(recorded.outcome.exit_status())
+}
+
+fn report(recorded: &Recorded, folder: &Path, quiet: bool) {
+    if let Some(why) = &recorded.incomplete {
+        message::say(why);
+        return;
+    }
+    if quiet {
+        return;
+    }
+    let size = output::bytes(recorded.bytes);
+    let processes = match recorded.files {
+        1 => String::new(),
+        count => format!("{count} processes, "),
+    };
+    let rest = match (recorded.left_running, recorded.stopped) {
+        (0, 0) => String::new(),
+        (0, _) => ", not to the end".to_owned(),
+        (count, _) => format!(", {count} still running and recorded up to here"),
+    };
+    message::say(format_args!("recorded to {} ({processes}{size}{rest})", folder.display()));
+}
+
+/// A folder that the user named: new, or there and empty.
+fn create_named(folder: &Path) -> Result<PathBuf> {
+    let fail = || format!("create trace folder {}", folder.display());
+    match fs::read_dir(folder) {
+        Ok(mut entries) => {
+            if entries.next().is_some() {
+                bail!("{}: it exists and is not empty; name a new folder", fail());
+            }
+        }
+        Err(_) => DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .with_context(|| format!("{}; name another one", fail()))?,
+    }
+    fs::canonicalize(folder).with_context(fail)
+}
+
+fn with_exit_code(error: ProgramError) -> anyhow::Error {
+    let code = match &error {
+        ProgramError::NotFound { .. } => NOT_FOUND,
+        ProgramError::NotExecutable { .. } => NOT_EXECUTABLE,
+        ProgramError::NotRecordable { .. } => return error.into(),
+    };
+    ExitWith { code, message: error.to_string() }.into()
+}
+
+fn start_failure(error: RecordError) -> anyhow::Error {
+    match error {
+        RecordError::Start { .. } => ExitWith { code: NOT_EXECUTABLE, message: error.to_string() }.into(),
+        error => error.into(),
+    }
+}

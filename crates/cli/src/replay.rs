@@ -1,0 +1,192 @@
+//! `relive replay`: run a recording again.
+
+use crate::args::ReplayArgs;
+use crate::embedded;
+use crate::message;
+use anyhow::{Result, bail};
+use relive_session::gdb::Debugger;
+use relive_session::replay::{Ending, Note, Replayed, Replayer, Rule};
+use relive_session::report::Report;
+use relive_session::signals;
+use relive_session::store::Store;
+use relive_session::supervise::Outcome;
+use relive_trace::layout::stop;
+use relive_trace::recording::{End, Recording};
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, Write};
+
+/// Exit status of a replay that went another way.
+const DIVERGED: u8 = 125;
+/// A shell's way to say that a signal ended something.
+const SIGNAL_BASE: i32 = 128;
+
+/// Replays; the exit status is the recorded one.
+pub(crate) fn run(options: &ReplayArgs) -> Result<u8> {
+    let folder = match &options.trace {
+        Some(folder) if folder.is_dir() => std::fs::canonicalize(folder)?,
+        named => Store::from_environment()?.resolve(named.as_deref())?,
+    };
+    let replayer = Replayer::open(&folder, &embedded::library()?, options.allow_rebuilt)?;
+    if options.gdb {
+        return debug(&replayer, options);
+    }
+    match options.repeat {
+        None => Ok(conclude(&replayer, &once(&replayer, options, None)?, options)),
+        Some(count) => repeat(&replayer, options, count),
+    }
+}
+
+/// One replay; where the learnt order leads elsewhere, another one by timestamps.
+fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> Result<Ending> {
+    let rule = Rule::choose(replayer.recording(), replayer.folder());
+    let derived = rule.is_derived();
+    let (mut output, mut replayed) = match output {
+        None => (None, replayer.run(&rule, None)?),
+        Some(tap) => {
+            let replayed = replayer.run(&rule, Some(tap))?;
+            (Some(tap), replayed)
+        }
+    };
+    if derived && matches!(replayed.ending, Ending::Diverged(_)) {
+        message::say("the replay by the learnt order diverged; trying again by timestamps");
+        if let Some(tap) = &mut output {
+            tap.restart();
+        }
+        let rule = Rule::learn(replayer.folder());
+        replayed = replayer.run(&rule, output.map(|tap| tap as &mut (dyn Write + Send)))?;
+    }
+    note_learning(&replayed, options);
+    Ok(replayed.ending)
+}
+
+fn note_learning(replayed: &Replayed, options: &ReplayArgs) {
+    if let Some(why) = replayed.not_learnt.as_ref().filter(|_| !options.quiet) {
+        message::say(format_args!("what this replay learnt is not kept: {why}"));
+    }
+}
+
+fn conclude(replayer: &Replayer, ending: &Ending, options: &ReplayArgs) -> u8 {
+    match ending {
+        Ending::AsRecorded(outcome) => {
+            if let (Outcome::Killed(signal), false) = (outcome, options.quiet) {
+                message::say(format_args!("killed by {}, as recorded", signals::name(*signal)));
+            }
+            outcome.exit_status()
+        }
+        Ending::RecordingEnds(outcome) => {
+            if !options.quiet {
+                tell_end(replayer, *outcome);
+            }
+            outcome.map_or(0, Outcome::exit_status)
+        }
+        Ending::Interrupted(signal) => (SIGNAL_BASE + signal) as u8,
+        Ending::Diverged(report) => {
+            tell(replayer, report);
+            DIVERGED
+        }
+    }
+}
+
+fn tell_end(replayer: &Replayer, outcome: Option<Outcome>) {
+    message::say(format_args!("the recording ends here: {}", why_it_ends(replayer.recording(), outcome)));
+}
+
+fn why_it_ends(recording: &Recording, outcome: Option<Outcome>) -> String {
+    let stopped = recording.processes().find_map(|process| match process.end {
+        End::Stopped { reason, .. } => Some(reason),
+        _ => None,
+    });
+    match (stopped, outcome) {
+        (Some(stop::NO_SPACE), _) => "the disk was full".to_owned(),
+        (Some(stop::NO_LAUNCHER), _) => "the recorder was killed".to_owned(),
+        (Some(stop::CLOSED), _) | (None, Some(Outcome::Exited(_))) => {
+            "a process went on after the first ended".to_owned()
+        }
+        (Some(_), _) => "the program did what can't be recorded".to_owned(),
+        (None, Some(Outcome::Killed(signal))) => format!("killed by {}", signals::name(signal)),
+        (None, None) => "it was not finished".to_owned(),
+    }
+}
+
+fn tell(replayer: &Replayer, report: &Report) {
+    message::say(format_args!("replay {} diverged: {}", replayer.folder().display(), report.headline));
+    for stand in &report.stands {
+        message::say(format_args!("  {stand}"));
+    }
+    message::say(format_args!("likely cause: {}", report.likely));
+}
+
+/// Replays `count` times and compares output and exit status with the first.
+fn repeat(replayer: &Replayer, options: &ReplayArgs, count: u32) -> Result<u8> {
+    let mut first = None;
+    for number in 1..=count {
+        let mut tap = Tap::new(first.is_none());
+        let ending = once(replayer, options, Some(&mut tap))?;
+        let status = conclude(replayer, &ending, options);
+        if matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_)) {
+            return Ok(status);
+        }
+        let seen = (status, tap.bytes, tap.hash.finish());
+        match first {
+            None => first = Some(seen),
+            Some(first) if first == seen => {}
+            Some((status, bytes, _)) if (status, bytes) != (seen.0, seen.1) => {
+                bail!(
+                    "replay {number} of {count} differs from the first: exit status {} and {} bytes of output, first \
+                     {status} and {bytes}; the program's input or surroundings changed, or it has a data race",
+                    seen.0,
+                    seen.1
+                );
+            }
+            Some(_) => bail!(
+                "replay {number} of {count} differs from the first in its output; the program's input or surroundings \
+                 changed, or it has a data race"
+            ),
+        }
+    }
+    if !options.quiet {
+        message::say(format_args!("{count} replays, same output and exit status"));
+    }
+    Ok(first.map_or(0, |(status, _, _)| status))
+}
+
+fn debug(replayer: &Replayer, options: &ReplayArgs) -> Result<u8> {
+    let debugger = Debugger { commands: &options.gdb_command, batch: options.gdb_batch };
+    let outcome = replayer.debug(&debugger, |note| match note {
+        Note::Diverged(report) => tell(replayer, &report),
+        Note::RecordingEnds(outcome) => tell_end(replayer, outcome),
+    })?;
+    Ok(outcome.exit_status())
+}
+
+/// Counts and sums up a replay's output, and passes it on if it is the first.
+struct Tap {
+    pass_on: bool,
+    bytes: u64,
+    hash: DefaultHasher,
+}
+
+impl Tap {
+    fn new(pass_on: bool) -> Self {
+        Self { pass_on, bytes: 0, hash: DefaultHasher::new() }
+    }
+
+    fn restart(&mut self) {
+        *self = Self::new(self.pass_on);
+    }
+}
+
+impl Write for Tap {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len() as u64;
+        self.hash.write(bytes);
+        if self.pass_on {
+            io::stdout().write_all(bytes)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}

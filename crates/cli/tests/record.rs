@@ -1,0 +1,154 @@
+//! `relive record` from outside: exit statuses, messages, what the program sees, what is left.
+
+#[path = "launching/desk.rs"]
+mod desk;
+
+use desk::Desk;
+use insta::assert_snapshot;
+use relive_trace::manifest::{Manifest, Outcome, State};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+#[test]
+fn the_exit_status_is_the_programs() {
+    let desk = Desk::new();
+    let run = |script| desk.relive(["record", "--", "sh", "-c", script]).status;
+    assert_eq!((run("exit 0"), run("exit 7"), run("exit 255")), (Some(0), Some(7), Some(255)));
+    assert_eq!((run("kill -9 $$"), run("kill -SEGV $$"), run("kill -TERM $$")), (Some(137), Some(139), Some(143)));
+}
+
+#[test]
+fn one_line_says_where_the_trace_is_and_traces_are_numbered() {
+    let desk = Desk::new();
+    let first = desk.relive(["record", "true"]);
+    assert_snapshot!(first.stderr, @"relive: recorded to DESK/traces/true-1 (SIZE B)");
+    assert_eq!((first.status, first.stdout.as_str()), (Some(0), ""));
+    assert_snapshot!(desk.relive(["record", "true"]).stderr, @"relive: recorded to DESK/traces/true-2 (SIZE B)");
+    assert_eq!(desk.latest(), fs::canonicalize(desk.path("traces/true-2")).unwrap());
+    assert_eq!(desk.relive(["record", "--quiet", "-o", "here", "true"]).stderr, "");
+    assert!(desk.path("here/manifest.json").is_file());
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused_in_one_line_and_leaves_no_trace() {
+    let desk = Desk::new();
+    desk.build_with("fixed", "int main(void) { return 0; }", &["-static"]);
+    fs::write(desk.path("text"), "hello").unwrap();
+    fs::write(desk.path("garbage"), "hello").unwrap();
+    fs::set_permissions(desk.path("garbage"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(desk.path("full/of")).unwrap();
+    let mut seen = String::new();
+    for arguments in [
+        vec!["record", "no-such-program"],
+        vec!["record", "./no-such-program"],
+        vec!["record", "./text"],
+        vec!["record", "./garbage"],
+        vec!["record", "./full"],
+        vec!["record", "./fixed"],
+        vec!["record", "-o", "full", "true"],
+        vec!["record", "-o", "text/trace", "true"],
+    ] {
+        let run = desk.relive(&arguments);
+        writeln!(seen, "{} {}", run.status.unwrap(), run.stderr).unwrap();
+    }
+    assert_snapshot!(seen, @r"
+    127 relive: start no-such-program: no such program
+    127 relive: start ./no-such-program: no such program
+    126 relive: start ./text: Permission denied (os error 13)
+    126 relive: start ./garbage: not an ELF program and without a #! line
+    126 relive: start ./full: not a regular file
+    125 relive: record ./fixed: it is statically linked, so its synchronisation can't be seen; link it dynamically
+    125 relive: create trace folder full: it exists and is not empty; name a new folder
+    125 relive: create trace folder text/trace; name another one: Not a directory (os error 20)
+    ");
+    assert!(!desk.path("traces").exists());
+}
+
+#[test]
+fn a_script_is_recorded_by_its_interpreter() {
+    let desk = Desk::new();
+    fs::write(desk.path("script"), "#!/bin/sh\necho \"$0|$1\"\nexit 3\n").unwrap();
+    fs::set_permissions(desk.path("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    let run = desk.relive(["record", "./script", "a b"]);
+    assert_eq!((run.status, run.stdout.as_str()), (Some(3), "./script|a b\n"));
+    let again = desk.relive(["replay"]);
+    assert_eq!((again.status, again.stdout.as_str()), (Some(3), "./script|a b\n"));
+}
+
+#[test]
+fn the_program_sees_its_streams_and_the_users_signal_mask() {
+    let desk = Desk::new();
+    let mut child = desk.start(["record", "-q", "sh", "-c", "cat; grep SigBlk /proc/self/status >&2"], Stdio::piped());
+    child.stdin.take().unwrap().write_all(b"line\n").unwrap();
+    let run = desk.finish(child);
+    assert_eq!((run.status, run.stdout.as_str()), (Some(0), "line\n"));
+    assert_eq!(run.stderr, "SigBlk:\t0000000000000000");
+}
+
+#[test]
+fn the_manifest_tells_what_was_recorded() {
+    let desk = Desk::new();
+    let program = desk.build("prog", "int main(void) { return 4; }");
+    desk.relive(["record", "./prog", "an argument"]);
+    let manifest = Manifest::read(&desk.latest()).unwrap();
+    let words: Vec<_> = manifest.command.iter().map(ToString::to_string).collect();
+    assert_eq!(words, ["./prog", "an argument"]);
+    assert_eq!(fs::canonicalize(manifest.program.path.as_path()).unwrap(), fs::canonicalize(program).unwrap());
+    assert!(manifest.program.build_id.is_some() || manifest.program.checksum.is_some());
+    assert!(manifest.libraries.iter().any(|library| library.path.to_string().contains("libc.so")));
+    assert!(manifest.environment.iter().any(|(name, _)| name.0 == "RELIVE_TRACE_DIR"));
+    assert!(manifest.environment.iter().all(|(name, _)| name.0 != "RELIVE_CONTROL" && name.0 != "LD_PRELOAD"));
+    assert_eq!(manifest.folder.as_path(), fs::canonicalize(desk.path(".")).unwrap());
+    assert_eq!((manifest.state, manifest.outcome), (State::Complete, Some(Outcome::Exited(4))));
+    assert!(manifest.ended_ms >= Some(manifest.started_ms));
+    assert!(!manifest.host.kernel.is_empty() && !manifest.host.features.is_empty());
+    assert_eq!(manifest.files.len(), 1);
+}
+
+#[test]
+fn a_signal_to_relive_reaches_the_program_and_the_trace_is_finished() {
+    let desk = Desk::new();
+    let mut child = desk.start(["record", "sh", "-c", "echo ready; exec sleep 1000"], Stdio::null());
+    let mut ready = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut ready).unwrap();
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    stdout.read_to_string(&mut ready).unwrap();
+    assert_eq!(desk.finish(child).status, Some(143));
+    let manifest = Manifest::read(&desk.latest()).unwrap();
+    assert_eq!((manifest.state, manifest.outcome), (State::Complete, Some(Outcome::Killed(15))));
+}
+
+#[test]
+fn a_trace_folder_that_vanishes_does_not_disturb_the_program() {
+    let desk = Desk::new();
+    let mut child = desk.start(["record", "-o", "t", "sh", "-c", "echo ready; cat; exit 5"], Stdio::piped());
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    stdout.read_line(&mut text).unwrap();
+    fs::remove_dir_all(desk.path("t")).unwrap();
+    child.stdin.take().unwrap().write_all(b"on\n").unwrap();
+    stdout.read_to_string(&mut text).unwrap();
+    let run = desk.finish(child);
+    assert_eq!((run.status, text.as_str()), (Some(5), "ready\non\n"));
+    let last = run.stderr.lines().last().unwrap_or_default();
+    assert_snapshot!(last, @"relive: write trace DESK/t: No such file or directory (os error 2); the folder was removed or moved; record again");
+}
+
+#[test]
+fn processes_that_outlive_the_first_are_named() {
+    let desk = Desk::new();
+    let source = "#include <unistd.h>\n#include <stdio.h>\nint main(void) { int child = fork(); if (!child) { close(1); \
+                  close(2); for (;;) pause(); } printf(\"%d\\n\", child); return 0; }";
+    desk.build("leaver", source);
+    let run = desk.relive(["record", "./leaver"]);
+    let manifest = Manifest::read(&desk.latest()).unwrap();
+    assert!(Command::new("kill").args(["-KILL", run.stdout.trim()]).status().unwrap().success());
+    assert_snapshot!(run.stderr, @"relive: recorded to DESK/traces/leaver-1 (2 processes, SIZE B, 1 still running and recorded up to here)");
+    assert_eq!(manifest.state, State::Complete);
+    let again = desk.relive(["replay"]);
+    assert_eq!(again.status, Some(0), "{}", again.stderr);
+}

@@ -1,0 +1,331 @@
+//! `relive replay` from outside: the same result, the same end, and every way to go another way.
+
+#[path = "launching/desk.rs"]
+mod desk;
+
+use desk::{Desk, Run};
+use insta::assert_snapshot;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+/// What it prints depends on the order in which its threads get the lock.
+const ORDER: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static unsigned long x;
+static void *work(void *name) {
+    for (int i = 0; i < 5000; i++) {
+        pthread_mutex_lock(&m);
+        x = x * 31 + (unsigned long)name;
+        pthread_mutex_unlock(&m);
+    }
+    return 0;
+}
+int main(void) {
+    pthread_t t[4];
+    for (long i = 0; i < 4; i++) pthread_create(t + i, 0, work, (void *)(i + 1));
+    for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+    printf("%lu\n", x);
+    return 3;
+}
+"#;
+
+/// One thread beside main, which does something else in its middle where the file `switch` exists.
+const SWITCH: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static volatile int forever = 1;
+static void step(void) { pthread_mutex_lock(&m); pthread_mutex_unlock(&m); }
+static void *idle(void *unused) { return unused; }
+static void other_way(int way) {
+    pthread_t t;
+    if (way == 1) step();
+    if (way == 2) while (forever) { }
+    if (way == 3) pthread_create(&t, 0, idle, 0);
+    if (way == 4) sleep(1000);
+    if (way == 5) exit(9);
+    if (way == 6) abort();
+    if (way == 7) pthread_mutex_lock(&m);
+}
+static void *work(void *way) {
+    for (int i = 0; i < 10; i++) step();
+    int there = access("switch", F_OK) == 0;
+    if (there && *(char *)way == '8') return 0;
+    if (there) other_way(atoi(way));
+    for (int i = 0; i < 10; i++) step();
+    return 0;
+}
+int main(int count, char **words) {
+    pthread_t t;
+    pthread_create(&t, 0, work, words[count - 1]);
+    pthread_join(t, 0);
+    puts("done");
+    return 0;
+}
+"#;
+
+/// Its threads share a lock until one of them ends the process in the way asked for.
+const ENDS: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static int n;
+static void end(int way) {
+    if (way == 1) *(volatile int *)0 = 1;
+    if (way == 2) abort();
+    if (way == 3) kill(getpid(), SIGKILL);
+    if (way == 4) _exit(5);
+    if (way == 5) exit(6);
+    if (way == 6) { dprintf(1, "stuck\n"); pthread_mutex_lock(&m); }
+}
+static void *work(void *way) {
+    for (int i = 0; i < 1000; i++) {
+        pthread_mutex_lock(&m);
+        if (++n == 2500) end(atoi(way));
+        pthread_mutex_unlock(&m);
+    }
+    return 0;
+}
+int main(int count, char **words) {
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++) pthread_create(t + i, 0, work, words[count - 1]);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_replay_has_the_recordings_output_and_exit_status_as_often_as_wanted() {
+    let desk = Desk::new();
+    desk.build("order", ORDER);
+    let recorded = desk.relive(["record", "./order"]);
+    assert_eq!(recorded.status, Some(3));
+    assert!(!desk.latest().join("derived.order").exists());
+    for _ in 0..3 {
+        let replayed = desk.relive(["replay"]);
+        assert_eq!(replayed, Run { status: Some(3), stdout: recorded.stdout.clone(), stderr: String::new() });
+        assert!(desk.latest().join("derived.order").is_file());
+    }
+    let left: Vec<_> = fs::read_dir(desk.latest()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3, "{left:?}");
+    let repeated = desk.relive(["replay", "order-1", "--repeat", "4"]);
+    assert_eq!((repeated.status, repeated.stdout), (Some(3), recorded.stdout));
+    assert_snapshot!(repeated.stderr, @"relive: 4 replays, same output and exit status");
+}
+
+#[test]
+fn a_damaged_learnt_order_is_learnt_again() {
+    let desk = Desk::new();
+    desk.build("order", ORDER);
+    let recorded = desk.relive(["record", "./order"]);
+    desk.relive(["replay"]);
+    let path = desk.latest().join("derived.order");
+    let good = fs::read(&path).unwrap();
+    fs::write(&path, &good[..good.len() / 2]).unwrap();
+    let replayed = desk.relive(["replay"]);
+    assert_eq!((replayed.status, replayed.stdout), (Some(3), recorded.stdout));
+    assert_ne!(fs::read(&path).unwrap().len(), good.len() / 2);
+}
+
+#[test]
+fn a_process_ends_as_it_did() {
+    let desk = Desk::new();
+    desk.build("ends", ENDS);
+    let mut seen = String::new();
+    for (way, status) in [("1", 139), ("2", 134), ("3", 137), ("4", 5), ("5", 6)] {
+        assert_eq!(desk.relive(["record", "-q", "./ends", way]).status, Some(status));
+        for _ in 0..2 {
+            let replayed = desk.relive(["replay"]);
+            writeln!(seen, "{} {}", replayed.status.unwrap(), replayed.stderr).unwrap();
+        }
+    }
+    assert_snapshot!(seen, @r"
+    139 relive: killed by SIGSEGV, as recorded
+    139 relive: killed by SIGSEGV, as recorded
+    134 relive: killed by SIGABRT, as recorded
+    134 relive: killed by SIGABRT, as recorded
+    137 relive: killed by SIGKILL, as recorded
+    137 relive: killed by SIGKILL, as recorded
+    5 
+    5 
+    6 
+    6
+    ");
+}
+
+#[test]
+fn a_replay_stops_where_a_deadlocked_process_was_killed() {
+    let desk = Desk::new();
+    desk.build("ends", ENDS);
+    let mut child = desk.start(["record", "-q", "./ends", "6"], Stdio::null());
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    stdout.read_line(&mut text).unwrap();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    stdout.read_to_string(&mut text).unwrap();
+    assert_eq!(desk.finish(child).status, Some(130));
+    let replayed = desk.relive(["replay"]);
+    assert_eq!((replayed.status, replayed.stdout.as_str()), (Some(130), "stuck\n"));
+    assert_snapshot!(replayed.stderr, @"relive: the recording ends here: killed by SIGINT");
+}
+
+#[test]
+fn every_other_way_has_its_own_report() {
+    let desk = Desk::new();
+    desk.build("switch-program", SWITCH);
+    let mut seen = String::new();
+    for way in 1..=8 {
+        let _ = fs::remove_file(desk.path("switch"));
+        let recorded = desk.relive(["record", "-q", "./switch-program", &way.to_string()]);
+        assert_eq!((recorded.status, recorded.stdout.as_str()), (Some(0), "done\n"));
+        fs::write(desk.path("switch"), "").unwrap();
+        let replayed = desk.relive(["replay"]);
+        writeln!(seen, "{way}: {}\n{}", replayed.status.unwrap(), replayed.stderr).unwrap();
+    }
+    assert_snapshot!(seen, @r"
+    1: 125
+    relive: replay DESK/traces/switch-program-1 diverged: thread 0.0, lock after the last of its 40 recorded events, at DESK/switch-program.c:8 (step)
+    relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race
+    2: 125
+    relive: replay DESK/traces/switch-program-2 diverged: thread 0.0, after event 20 of 40: spins outside any recorded operation, at DESK/switch-program.c:13 (other_way)
+    relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
+    relive: likely cause: thread 0.0 spins at DESK/switch-program.c:13 (other_way): this order was not recorded at this level
+    3: 125
+    relive: replay DESK/traces/switch-program-3 diverged: thread 0.0, event 21 of 40: create of a thread that the recording does not have, at DESK/switch-program.c:14 (other_way)
+    relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race
+    4: 125
+    relive: replay DESK/traces/switch-program-4 diverged: thread 0.0, after event 20 of 40: blocks outside any recorded operation, at DESK/switch-program.c:15 (other_way)
+    relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
+    relive: likely cause: thread 0.0 blocks at DESK/switch-program.c:15 (other_way): this order was not recorded at this level
+    5: 125
+    relive: replay DESK/traces/switch-program-5 diverged: thread 0.0, after event 21 of 40: it waits, and nobody can go on, at DESK/switch-program.c:16 (other_way)
+    relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race
+    6: 125
+    relive: replay DESK/traces/switch-program-6 diverged: it was killed by SIGABRT, the recording exited with 0
+    relive:   thread 0: 1 of 5 events, is blocked
+    relive:   thread 0.0: 20 of 40 events, runs
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race
+    7: 125
+    relive: replay DESK/traces/switch-program-7 diverged: thread 0.0, event 22 of 40: lock, but the object 0x5555555580a0 is not free, at DESK/switch-program.c:8 (step)
+    relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
+    relive: likely cause: somebody holds it who was not recorded, or a data race
+    8: 125
+    relive: replay DESK/traces/switch-program-8 diverged: thread 0.0, it ended after 20 of 40 recorded events, at DESK/switch-program.c:31 (main)
+    relive:   thread 0: 1 of 5 events, runs, at DESK/switch-program.c:31 (main)
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race
+    ");
+}
+
+#[test]
+fn a_learnt_order_that_leads_elsewhere_is_tried_by_timestamps_before_the_report() {
+    let desk = Desk::new();
+    desk.build("switch-program", SWITCH);
+    desk.relive(["record", "-q", "./switch-program", "3"]);
+    assert_eq!(desk.relive(["replay"]).status, Some(0));
+    fs::write(desk.path("switch"), "").unwrap();
+    let replayed = desk.relive(["replay"]);
+    assert_eq!(replayed.status, Some(125));
+    let lines: Vec<_> = replayed.stderr.lines().take(2).collect();
+    assert_snapshot!(lines.join("\n"), @r"
+    relive: the replay by the learnt order diverged; trying again by timestamps
+    relive: replay DESK/traces/switch-program-1 diverged: thread 0.0, event 21 of 40: create of a thread that the recording does not have, at DESK/switch-program.c:14 (other_way)
+    ");
+}
+
+#[test]
+fn a_rebuilt_program_is_replayed_only_on_request() {
+    let desk = Desk::new();
+    desk.build("order", ORDER);
+    let recorded = desk.relive(["record", "-q", "./order"]);
+    desk.build("order", &ORDER.replace("return 3;", "puts(\"added\"); return 3;"));
+    let refused = desk.relive(["replay"]);
+    assert_eq!((refused.status, refused.stdout.as_str()), (Some(125), ""));
+    assert_snapshot!(refused.stderr, @"relive: replay DESK/traces/order-1: DESK/order was rebuilt or replaced since; restore it, or try --allow-rebuilt");
+    let printing = ORDER
+        .replace("return 3;", "fprintf(stderr, \"x\\n\"); return 3;")
+        .replace("x = x * 31", "if (i % 1000 == 0) fprintf(stderr, \"%d\\n\", i); x = x * 31");
+    desk.build("order", &printing);
+    for _ in 0..2 {
+        let allowed = desk.relive(["replay", "--allow-rebuilt"]);
+        assert_eq!((allowed.status, &allowed.stdout), (Some(3), &recorded.stdout), "{}", allowed.stderr);
+        assert_eq!(allowed.stderr.lines().count(), 4 * 5 + 1, "{}", allowed.stderr);
+    }
+    fs::remove_file(desk.path("order")).unwrap();
+    assert_snapshot!(desk.relive(["replay", "--allow-rebuilt"]).stderr, @"relive: replay DESK/traces/order-1: DESK/order is not there any more; restore it");
+}
+
+#[test]
+fn replays_that_disagree_are_told() {
+    let desk = Desk::new();
+    desk.build(
+        "clock",
+        "#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf(\"%d\\n\", getpid()); return 0; }",
+    );
+    desk.relive(["record", "-q", "./clock"]);
+    let repeated = desk.relive(["replay", "--repeat", "2"]);
+    assert_eq!(repeated.status, Some(125));
+    assert!(repeated.stderr.starts_with("relive: replay 2 of 2 differs from the first"), "{}", repeated.stderr);
+}
+
+#[test]
+fn what_is_no_trace_is_refused_in_one_line() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("empty")).unwrap();
+    let mut seen = String::new();
+    for arguments in [vec!["replay"], vec!["replay", "nothing"], vec!["replay", "./empty"]] {
+        let run = desk.relive(&arguments);
+        writeln!(seen, "{} {}", run.status.unwrap(), run.stderr).unwrap();
+    }
+    assert_snapshot!(seen, @r"
+    125 relive: open the latest trace: there is none in DESK/traces; make one with `relive record`
+    125 relive: open trace nothing: no such trace; `relive ls` lists them
+    125 relive: read DESK/empty: not a relive trace; name a folder that `relive record` made
+    ");
+}
+
+#[test]
+fn gdb_stops_in_any_thread_and_does_not_change_the_execution() {
+    let desk = Desk::new();
+    desk.build("order", ORDER);
+    let recorded = desk.relive(["record", "-q", "./order"]);
+    let mut arguments = vec!["replay", "--gdb", "--gdb-batch"];
+    for command in ["break work", "run", "next", "print x", "delete", "continue"] {
+        arguments.extend(["--gdb-command", command]);
+    }
+    for _ in 0..2 {
+        let debugged = desk.relive(&arguments);
+        assert_eq!(debugged.status, Some(0), "{}", debugged.stderr);
+        assert!(debugged.stdout.contains("hit Breakpoint 1, work (name="), "{}", debugged.stdout);
+        assert!(debugged.stdout.contains("$1 = "), "{}", debugged.stdout);
+        assert!(debugged.stdout.contains(recorded.stdout.trim_end()), "{}", debugged.stdout);
+        assert!(debugged.stdout.contains("exited with code 03"), "{}", debugged.stdout);
+        desk.relive(["replay"]);
+    }
+}
+
+#[test]
+fn gdb_stops_where_the_recording_of_a_killed_process_ends() {
+    let desk = Desk::new();
+    desk.build("ends", ENDS);
+    let mut child = desk.start(["record", "-q", "./ends", "6"], Stdio::null());
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(desk.finish(child).status, Some(130));
+    let arguments = ["replay", "--gdb", "--gdb-batch", "--gdb-command", "run", "--gdb-command", "print n"];
+    let debugged = desk.relive(arguments);
+    assert!(debugged.stdout.contains("$1 = 2500"), "{}\n{}", debugged.stdout, debugged.stderr);
+    assert!(debugged.stderr.contains("relive: the recording ends here: killed by SIGINT"), "{}", debugged.stderr);
+}

@@ -1,0 +1,294 @@
+//! Chunks of the data file: allocation, growth, and what happens when the
+//! recording has to stop.
+//!
+//! The file is mapped shared, a span of 64 windows at a time, far beyond its
+//! end; a page is touched only after the launcher has reserved its space, so a
+//! full disk is an error code and never SIGBUS. Growing the file here instead
+//! would end a program under `RLIMIT_FSIZE` with SIGXFSZ. No descriptor stays
+//! open: programs close descriptors that they don't know.
+
+use crate::report;
+use crate::runtime::{self, Mode};
+use core::sync::atomic::{AtomicU64, Ordering};
+use relive_sys::lock::Lock;
+use relive_sys::syscall;
+use relive_trace::control::mode;
+use relive_trace::layout::{
+    CHUNK_MAGIC, ChunkHeader, FILE_HEADER_BYTES, FILE_MAGIC, FORMAT_VERSION, FileHeader, NONE, WINDOW_BYTES, end, stop,
+};
+
+const SPAN_WINDOWS: u64 = 64;
+const SPAN_BYTES: u64 = SPAN_WINDOWS * WINDOW_BYTES;
+const SPANS_MAX: usize = 1024;
+
+struct Windows {
+    /// File offset of the next chunk.
+    position: u64,
+    /// Bytes of the file that may be touched.
+    reserved: u64,
+    /// Addresses of the spans mapped so far; spans are never unmapped.
+    spans: [usize; SPANS_MAX],
+    stopped: bool,
+}
+
+static WINDOWS: Lock<Windows> =
+    Lock::new(Windows { position: FILE_HEADER_BYTES, reserved: 0, spans: [0; SPANS_MAX], stopped: false });
+
+/// What a fresh chunk starts with.
+pub type Seed = ChunkHeader;
+
+/// Allocates a chunk of `seed.size` bytes with the rest of `seed` as its header.
+/// `None` if recording had to stop; the reason has been reported.
+pub fn allocate(seed: &Seed) -> Option<*mut ChunkHeader> {
+    let mut w = WINDOWS.lock();
+    // Without its first chunk a thread is not in the recording, so neither may be the event that created it.
+    let kept = seed.clock - u64::from(seed.sequence == 0 && seed.clock > 0);
+    if w.stopped {
+        w.lower_cut(kept);
+        return None;
+    }
+    let size = seed.size as u64;
+    let room = WINDOW_BYTES - w.position % WINDOW_BYTES;
+    let at = if room < size { w.position + room } else { w.position };
+    if let Err(reason) = w.provide(at + size) {
+        w.stop(reason, kept);
+        return None;
+    }
+    let header = w.address(at) as *mut ChunkHeader;
+    // SAFETY: inside a mapped span and the reserved part of the file; no chunk stands there yet. The magic goes
+    // last: a reader that finds it finds the rest.
+    unsafe {
+        header.write(ChunkHeader { magic: 0, ..*seed });
+        core::sync::atomic::fence(Ordering::Release);
+        (*header).magic = CHUNK_MAGIC;
+    }
+    w.position = at + size;
+    w.look_ahead();
+    Some(header)
+}
+
+impl Windows {
+    fn address(&self, offset: u64) -> usize {
+        self.spans[(offset / SPAN_BYTES) as usize] + (offset % SPAN_BYTES) as usize
+    }
+
+    /// Makes the file's bytes below `end` touchable.
+    fn provide(&mut self, end: u64) -> Result<(), u32> {
+        if end > self.reserved {
+            self.reserved = reserve(end.next_multiple_of(WINDOW_BYTES))?;
+        }
+        let span = ((end - 1) / SPAN_BYTES) as usize;
+        if span >= SPANS_MAX {
+            return Err(stop::NO_SPACE);
+        }
+        if self.spans[span] == 0 {
+            self.spans[span] = map(span as u64 * SPAN_BYTES)?;
+            if span == 0 {
+                self.write_file_header();
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the next window when this one is half full, so that nobody waits for it later.
+    fn look_ahead(&self) {
+        let slot = runtime::process_slot();
+        let next = self.reserved + WINDOW_BYTES;
+        if self.reserved - self.position < WINDOW_BYTES / 2 && slot.wanted.load(Ordering::Relaxed) < next {
+            slot.wanted.store(next, Ordering::Release);
+            runtime::ring();
+        }
+    }
+
+    fn write_file_header(&self) {
+        let header = FileHeader {
+            magic: FILE_MAGIC,
+            version: FORMAT_VERSION,
+            process: runtime::process(),
+            pid: runtime::pid(),
+            main_thread: MAIN_THREAD.load(Ordering::Relaxed) as u32,
+            end: end::LIVE,
+            stop_reason: stop::NONE,
+            exit_code: 0,
+            exit_thread: NONE,
+            stop_clock: 0,
+        };
+        // SAFETY: the first page of a mapped and reserved file.
+        unsafe { (self.spans[0] as *mut FileHeader).write(header) };
+    }
+
+    fn file_header(&mut self) -> Option<&mut FileHeader> {
+        // SAFETY: the first page of the mapped file, used under the lock only.
+        (self.spans[0] != 0).then(|| unsafe { &mut *(self.spans[0] as *mut FileHeader) })
+    }
+
+    /// A further thread ran out of space at `clock`, which may be less than the first one's.
+    fn lower_cut(&mut self, clock: u64) {
+        if let Some(header) = self.file_header().filter(|h| h.end == end::STOPPED) {
+            header.stop_clock = header.stop_clock.min(clock);
+        }
+    }
+
+    fn stop(&mut self, reason: u32, clock: u64) {
+        self.stopped = true;
+        if let Some(header) = self.file_header().filter(|h| h.end != end::STOPPED) {
+            header.end = end::STOPPED;
+            header.stop_reason = reason;
+            header.stop_clock = clock;
+        }
+        if runtime::mode() == Mode::Replay {
+            // Only what this replay learns is lost; the launcher sees the mark and does not keep it.
+            return;
+        }
+        // The mode stays: threads go on taking timestamps, so that whatever depends on an event that is not
+        // recorded lies behind the cut.
+        let cause = match reason {
+            stop::NO_SPACE => "no space left for the trace",
+            stop::NO_LAUNCHER => "the recorder is gone",
+            stop::CLOSED => "the recording was closed",
+            _ => return,
+        };
+        let pid = runtime::pid();
+        report::line(format_args!(
+            "recording of process {pid} stopped: {cause}; the program goes on, the trace is valid up to here"
+        ));
+    }
+}
+
+static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
+
+/// Starts a new data file for this process image, with the given first thread.
+///
+/// # Safety
+/// At start-up, or in a fork child while it has one thread.
+pub unsafe fn start_file(main_thread: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { WINDOWS.reset_after_fork() };
+    let mut w = WINDOWS.lock();
+    MAIN_THREAD.store(main_thread as u64, Ordering::Relaxed);
+    // What the parent mapped stays mapped in a child: 64 MiB of address space a span, no memory.
+    w.spans = [0; SPANS_MAX];
+    w.position = FILE_HEADER_BYTES;
+    w.reserved = runtime::process_slot().reserved.load(Ordering::Acquire);
+    w.stopped = false;
+}
+
+/// Stops the recording of this process: `thread`'s clock is the last moment of the recording.
+pub fn stop_recording(reason: u32, clock: u64) {
+    let mut w = WINDOWS.lock();
+    if !w.stopped {
+        w.stop(reason, clock);
+    }
+}
+
+/// Ends the recording at `clock` although threads go on writing: all that is not later has its place in the trace.
+/// `false` if it had ended before.
+pub fn cut(reason: u32, clock: u64) -> bool {
+    let mut w = WINDOWS.lock();
+    if w.stopped {
+        return false;
+    }
+    let Some(header) = w.file_header() else { return false };
+    if header.end == end::STOPPED {
+        header.stop_clock = header.stop_clock.min(clock);
+        return false;
+    }
+    (header.end, header.stop_reason, header.stop_clock) = (end::STOPPED, reason, clock);
+    true
+}
+
+/// Notes in the file how this process image ended.
+pub fn note_end(how: u32, code: u32, thread: u32) {
+    let mut w = WINDOWS.lock();
+    if w.stopped {
+        return;
+    }
+    if let Some(header) = w.file_header().filter(|h| h.end != end::STOPPED) {
+        header.exit_code = code;
+        header.exit_thread = thread;
+        header.end = how;
+    }
+}
+
+/// Asks the launcher to reserve `end` bytes of this process's file and waits for the answer.
+fn reserve(end: u64) -> Result<u64, u32> {
+    const PATIENCE_MS: u32 = 200;
+    let control = runtime::session();
+    let slot = runtime::process_slot();
+    slot.wanted.fetch_max(end, Ordering::AcqRel);
+    runtime::ring();
+    loop {
+        let reply = slot.reply.load(Ordering::Acquire);
+        let reserved = slot.reserved.load(Ordering::Acquire);
+        if reserved >= end {
+            return Ok(reserved);
+        }
+        if slot.error.load(Ordering::Acquire) != 0 {
+            return Err(stop::NO_SPACE);
+        }
+        if control.mode.load(Ordering::Acquire) == mode::CLOSED {
+            return Err(stop::CLOSED);
+        }
+        let slept = syscall::futex_wait(&slot.reply, reply, Some(PATIENCE_MS));
+        if slept == syscall::ETIMEDOUT && !syscall::process_exists(control.launcher) {
+            return Err(stop::NO_LAUNCHER);
+        }
+    }
+}
+
+/// Maps one span of this process's file.
+fn map(offset: u64) -> Result<usize, u32> {
+    let mut path = Path { bytes: [0; 4200], len: 0 };
+    let control = runtime::session();
+    path.push(&control.folder[..control.folder_len as usize]);
+    path.push(if runtime::mode() == Mode::Replay { b"/learn-p" } else { b"/p" });
+    path.decimal5(runtime::process());
+    path.push(b".trace\0");
+    let mut fd = syscall::open(&path.bytes[..path.len], syscall::O_RDWR);
+    if fd < 0 {
+        fd = syscall::open(&path.bytes[..path.len], syscall::O_RDWR | syscall::O_CREATE_NEW);
+    }
+    if fd < 0 {
+        return Err(stop::NO_SPACE);
+    }
+    let address = syscall::mmap(SPAN_BYTES as usize, syscall::MAP_SHARED, fd as i32, offset);
+    syscall::close(fd as u32);
+    if address < 0 { Err(stop::NO_SPACE) } else { Ok(address as usize) }
+}
+
+struct Path {
+    bytes: [u8; 4200],
+    len: usize,
+}
+
+impl Path {
+    fn push(&mut self, part: &[u8]) {
+        self.bytes[self.len..self.len + part.len()].copy_from_slice(part);
+        self.len += part.len();
+    }
+
+    fn decimal5(&mut self, value: u32) {
+        let mut digits = [0u8; 10];
+        let mut v = value;
+        for d in digits.iter_mut().rev() {
+            *d = b'0' + (v % 10) as u8;
+            v /= 10;
+        }
+        let first = digits[..5].iter().position(|&d| d != b'0').unwrap_or(5);
+        self.push(&digits[first..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Path;
+
+    #[test]
+    fn file_names_have_five_digits_or_more() {
+        for (value, want) in [(0, "00000"), (42, "00042"), (99_999, "99999"), (123_456, "123456")] {
+            let mut p = Path { bytes: [0; 4200], len: 0 };
+            p.decimal5(value);
+            assert_eq!(&p.bytes[..p.len], want.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Signals: when their handlers run.
+//!
+//! A handler changes what the program sees between two of its operations, so a
+//! replay must run it between the same two. A signal that arrives while its thread
+//! computes is therefore put off to the thread's next operation; there the
+//! recording says so, by [`Record::Signal`] and an event that orders the handler
+//! behind the sender, and the signal is sent again, to this thread, with the same
+//! information. The kernel then builds the frame, switches stacks and masks
+//! signals as the program asked for.
+//!
+//! A thread that is blocked inside one of our fronts gets the signal at once: the
+//! front is the next operation already. One that computes without end gets it
+//! after [`PATIENCE_MS`], which only delays it; a replay runs that handler as soon
+//! as the thread is past its last operation.
+//!
+//! In a replay no signal is sent: handlers run where the recording says.
+
+use crate::object::{Internal, internal};
+use crate::outside;
+use crate::record::{self, attention};
+use crate::replay;
+use crate::report;
+use crate::runtime;
+use crate::thread::Thread;
+use core::sync::atomic::{Ordering, compiler_fence};
+use relive_order::Kind;
+use relive_sys::signal::{Info, SI_QUEUE, SI_TIMER, Timer, handler_is_own, is_blocked, queue};
+use relive_trace::control::cause;
+use relive_trace::record::{COMPUTING, Record};
+
+/// How long a signal is put off at most.
+pub const PATIENCE_MS: u32 = 20;
+const PENDING: usize = 4;
+
+/// Signals that a thread was sent and has not yet handled. Handlers of ours and the thread itself use it, never at
+/// the same moment: what a handler interrupts sees its changes as a whole, because it only appends.
+#[derive(Debug)]
+pub struct Deferred {
+    pending: [Option<Info>; PENDING],
+    /// The signal that the thread sends to itself now.
+    sending: Option<u32>,
+    timer: Option<Timer>,
+    /// Handlers run so far.
+    pub delivered: u32,
+}
+
+impl Deferred {
+    /// No signals.
+    pub const NONE: Self = Self { pending: [None; PENDING], sending: None, timer: None, delivered: 0 };
+
+    /// Whether this is the signal that [`deliver_pending`] or [`replay`] has just sent.
+    pub fn is_ours(&mut self, number: u32) -> bool {
+        let ours = self.sending == Some(number);
+        if ours {
+            self.sending = None;
+        }
+        ours
+    }
+}
+
+/// What a handler has to do with a signal that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Run the program's handler.
+    Run,
+    /// Return.
+    Leave,
+}
+
+/// Real-time signals are queued, others are not.
+const FIRST_QUEUED: i32 = 32;
+
+/// A signal arrived while recording. `now` says that the thread is blocked inside a front, `inside` that it is in
+/// our own code, where nothing may be recorded.
+pub fn arrived(thread: &mut Thread, info: &mut Info, now: bool, inside: bool) -> Arrival {
+    if info.code == SI_TIMER && info.value == cookie(thread) {
+        return patience_ended(thread, info, inside);
+    }
+    if now {
+        note(thread, info);
+        return Arrival::Run;
+    }
+    let same = |p: &Option<Info>| p.is_some_and(|p| p.number == info.number);
+    if info.number >= FIRST_QUEUED || !thread.signals.pending.iter().any(same) {
+        // A standard signal that is pending already is not queued, here as in the kernel.
+        let Some(free) = thread.signals.pending.iter().position(Option::is_none) else {
+            note(thread, info);
+            return Arrival::Run;
+        };
+        thread.signals.pending[free] = Some(*info);
+    }
+    compiler_fence(Ordering::SeqCst);
+    attention::raise(attention::SIGNAL);
+    if thread.signals.timer.is_none() {
+        thread.signals.timer = Timer::new(thread.tid, info.number as u32, cookie(thread));
+        if let Some(timer) = thread.signals.timer {
+            timer.set(PATIENCE_MS);
+        }
+    }
+    Arrival::Leave
+}
+
+fn cookie(thread: &Thread) -> u64 {
+    core::ptr::from_ref(thread).addr() as u64 ^ 0x5EED_0FF5_16A1_0000
+}
+
+/// The thread has not come to an operation of its own: the timer's signal becomes the one that was put off.
+fn patience_ended(thread: &mut Thread, info: &mut Info, inside: bool) -> Arrival {
+    let number = info.number;
+    let Some(waiting) = thread.signals.pending.iter_mut().find(|p| p.is_some_and(|p| p.number == number)) else {
+        return Arrival::Leave;
+    };
+    if inside {
+        attention::raise(attention::SIGNAL);
+        if let Some(timer) = thread.signals.timer {
+            timer.set(PATIENCE_MS);
+        }
+        return Arrival::Leave;
+    }
+    *info = waiting.take().expect("the signal that was found is pending");
+    attention::clear(attention::SIGNAL);
+    if let Some(timer) = thread.signals.timer.take() {
+        timer.delete();
+    }
+    note_at(thread, info, COMPUTING);
+    if thread.signals.pending.iter().any(Option::is_some) {
+        attention::raise(attention::SIGNAL);
+    }
+    Arrival::Run
+}
+
+/// Lets the handlers of all signals that were put off run.
+#[cold]
+#[inline(never)]
+pub fn deliver_pending(thread: &mut Thread) {
+    if thread.signals.sending.is_some() {
+        return;
+    }
+    attention::clear(attention::SIGNAL);
+    if let Some(timer) = thread.signals.timer.take() {
+        timer.delete();
+    }
+    for i in 0..PENDING {
+        let Some(info) = thread.signals.pending[i].take() else { continue };
+        if is_blocked(info.number as u32) {
+            // The program blocked it meanwhile: pending in the kernel, it comes again once it is not.
+            queue(runtime::pid(), thread.tid, &info);
+            continue;
+        }
+        note(thread, &info);
+        send(thread, &info);
+    }
+}
+
+/// Records that a handler is about to run.
+fn note(thread: &mut Thread, info: &Info) {
+    note_at(thread, info, 0);
+}
+
+fn note_at(thread: &mut Thread, info: &Info, how: u32) {
+    thread.signals.delivered = thread.signals.delivered.wrapping_add(1);
+    record::note(Record::Signal { number: info.number as u8, calls: thread.calls_so_far() | how });
+    if info.code == SI_QUEUE {
+        record::value(info.value as i64);
+    }
+    // The sender may be another process, or the signal tell of its end.
+    outside::may_have_waited();
+    record::shared(&internal(Internal::Signals).clock, Kind::Deliver);
+}
+
+/// Sends a signal to the calling thread, whose handler runs before this returns.
+fn send(thread: &mut Thread, info: &Info) {
+    thread.signals.sending = Some(info.number as u32);
+    compiler_fence(Ordering::SeqCst);
+    queue(runtime::pid(), thread.tid, info);
+    compiler_fence(Ordering::SeqCst);
+    thread.signals.sending = None;
+}
+
+/// Runs the handler of a signal in a replay, where the recording ran it.
+pub fn replay(thread: &mut Thread, number: u32) {
+    if !handler_is_own(number) {
+        // The kernel would act on it instead.
+        report::diverge_plain(cause::VALUE, thread.index, Some(Kind::Deliver), thread.replay.events(), 0);
+    }
+    let mut info = Info::from_us(number as i32, runtime::pid());
+    replay_event(thread, &mut info);
+    send(thread, &info);
+}
+
+/// The event of a handler that is about to run with `info`, in a replay.
+pub fn replay_event(thread: &mut Thread, info: &mut Info) {
+    thread.signals.delivered = thread.signals.delivered.wrapping_add(1);
+    replay::enter(Kind::Deliver, 0);
+    if let Some(value) = replay::value() {
+        (info.code, info.value) = (SI_QUEUE, value as u64);
+    }
+    replay::leave(Kind::Deliver, &[internal(Internal::Signals)], false);
+}

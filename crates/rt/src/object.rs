@@ -1,0 +1,108 @@
+//! Where the clocks of objects live.
+//!
+//! A plain `pthread_mutex_t` has sixteen bytes that glibc never touches; the
+//! clock stands there, on the cache line that the lock operation owns anyway,
+//! protected by the mutex itself. Every other object has its clock in a table
+//! hashed by address and updated by compare-and-swap: a collision only adds
+//! order. Objects shared between processes have theirs in the control memory.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The clock of an object, and in a replay its last event.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Cell {
+    /// Lamport clock.
+    pub clock: AtomicU64,
+    /// In a replay: thread and number of the last event, see [`pack`]. In a recording: the last locker of a robust mutex.
+    pub last: AtomicU64,
+}
+
+const TABLE_BITS: u32 = 16;
+
+static TABLE: [Cell; 1 << TABLE_BITS] =
+    [const { Cell { clock: AtomicU64::new(0), last: AtomicU64::new(0) } }; 1 << TABLE_BITS];
+
+/// The clock of the object at `address` in the table. Objects may share one.
+#[inline]
+pub fn cell(address: usize) -> &'static Cell {
+    let hash = (address as u64 >> 2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    &TABLE[(hash >> (64 - TABLE_BITS)) as usize]
+}
+
+/// An object that is not in the program's memory: libc's inner state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Internal {
+    /// `rand`, `random`, `srand` and kin.
+    Random = 1,
+    /// `drand48` and kin.
+    Drand48,
+    /// `atexit`, `on_exit`, `__cxa_atexit`.
+    AtExit,
+    /// `pthread_key_create`, `pthread_key_delete`.
+    Keys,
+    /// The environment.
+    Environment,
+    /// The locale and the time zone.
+    Locale,
+    /// The dynamic linker's load lock.
+    Loader,
+    /// The list of all streams.
+    Streams,
+    /// Process creation.
+    Processes,
+    /// Cancellation and signals between threads.
+    Signals,
+    /// The dynamic linker's list of loaded images, as callbacks of `dl_iterate_phdr` hold it.
+    Images,
+    /// The list of named semaphores.
+    Names,
+}
+
+/// The clock of one of libc's inner states.
+pub fn internal(object: Internal) -> &'static Cell {
+    cell(object as usize * 64)
+}
+
+const EVENT_BITS: u32 = 40;
+
+/// Thread and number of completed events in one word; never 0.
+pub const fn pack(thread: u32, events: u64) -> u64 {
+    ((thread as u64 + 1) << EVENT_BITS) | (events & ((1 << EVENT_BITS) - 1))
+}
+
+/// Undoes [`pack`]; `None` for 0, an object without events.
+pub const fn unpack(word: u64) -> Option<(u32, u64)> {
+    match (word >> EVENT_BITS) as u32 {
+        0 => None,
+        thread => Some((thread - 1, word & ((1 << EVENT_BITS) - 1))),
+    }
+}
+
+/// The session-wide clock of an object shared between processes, by what identifies its memory.
+/// `None` if the table is full.
+pub fn shared(key: u64) -> Option<&'static relive_trace::control::SharedObject> {
+    let table = &crate::runtime::session().shared;
+    let key = key | 1;
+    let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
+    (0..table.len()).map(|i| &table[(start + i) % table.len()]).find(|o| {
+        match o.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(found) => found == key,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{pack, unpack};
+
+    #[test]
+    fn pack_round_trips() {
+        assert_eq!(unpack(0), None);
+        for (t, e) in [(0, 0), (0, 1), (7, 1 << 39), ((1 << 24) - 2, 12345)] {
+            assert_eq!(unpack(pack(t, e)), Some((t, e)));
+        }
+    }
+}

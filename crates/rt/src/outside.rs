@@ -1,0 +1,51 @@
+//! What threads tell each other through the kernel: pipes, sockets, the end of a
+//! process. No event orders it, and a replay does it again for real.
+//!
+//! Replay is free of deadlock only if everything that a thread can wait for has a
+//! smaller timestamp than the thread's next event. So while recording, who may
+//! wake others says how far it has come, and who may have been woken goes on from
+//! there. One word for the whole session: more order than needed, and cheap beside
+//! a system call.
+
+use crate::runtime::{self, Mode};
+use crate::{replay, thread};
+use core::sync::atomic::Ordering;
+
+/// The process is about to end, which its parent may wait for: so far have all its threads come.
+pub fn ending() {
+    let mut clock = 0;
+    thread::each(|thread| {
+        clock = clock.max(thread.clock());
+        true
+    });
+    runtime::session().latest.fetch_max(clock, Ordering::AcqRel);
+}
+
+/// How far everything has come that ended a process or may have woken somebody.
+pub fn latest() -> u64 {
+    runtime::control().map_or(0, |session| session.latest.load(Ordering::Acquire))
+}
+
+/// The calling thread is about to do something that may wake a thread that waits in the kernel.
+#[inline]
+pub fn may_wake() {
+    if runtime::mode() == Mode::Record
+        && let Some(thread) = thread::current_if_known()
+    {
+        let (latest, clock) = (&runtime::session().latest, thread.clock_base());
+        if latest.load(Ordering::Relaxed) < clock {
+            latest.fetch_max(clock, Ordering::AcqRel);
+        }
+    }
+}
+
+/// The calling thread may have waited in the kernel for what another thread did.
+#[inline]
+pub fn may_have_waited() {
+    let Some(thread) = thread::current_if_known() else { return };
+    match runtime::mode() {
+        Mode::Off => {}
+        Mode::Record => thread.join_clock(runtime::session().latest.load(Ordering::Acquire)),
+        Mode::Replay => replay::joined(),
+    }
+}

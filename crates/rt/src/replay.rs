@@ -1,0 +1,409 @@
+//! The gate while replaying.
+//!
+//! Reference rule (ROLT 1994, section 4): an event with timestamp x runs when
+//! every event with a smaller timestamp has run. The trace tells each thread the
+//! timestamp of its next event beforehand, and the thread publishes it; so "has
+//! every smaller event run" is "is every other thread's next timestamp at least
+//! x". This never deadlocks, because everything a thread can natively wait for
+//! has a smaller timestamp than its next event.
+//!
+//! It serialises more than the program needs. A replay by the reference rule
+//! therefore learns: each object remembers its last event, and where that was
+//! another thread's and not yet implied, the thread writes down whom it waited
+//! for. Later replays wait for exactly that, and for nothing else.
+//!
+//! Blocking disappears: the turn implies that a lock is free. Results that order
+//! does not determine are read from the stream.
+
+pub mod cursor;
+pub mod signals;
+pub mod turn;
+
+use crate::object::{Cell, pack, unpack};
+use crate::report::{self, Met};
+use crate::runtime;
+use crate::thread::{self, Thread};
+use crate::writer;
+use core::sync::atomic::Ordering;
+use cursor::Cursor;
+use relive_order::{CheckHash, Kind};
+use relive_trace::control::{TurnSlot, cause, flag, turn as state};
+use relive_trace::record::Record;
+pub use signals::{deliver_before_event, deliver_computing, deliver_due, is_due};
+
+const KNOWN: usize = 32;
+
+/// The calling thread. In a fork child the handlers of other libraries run before ours: it gets its own identity
+/// with the first of their events.
+#[inline]
+fn acting() -> &'static mut Thread {
+    let thread = thread::current();
+    if thread.forking.is_some() {
+        crate::process::settle_fork(thread);
+    }
+    thread
+}
+
+/// What decides whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    /// The reference rule.
+    Timestamps,
+    /// The reference rule, and whom each object's event followed is written down.
+    Learning,
+    /// What an earlier replay has learnt.
+    Derived,
+}
+
+/// Where a thread stands in its recorded stream.
+#[derive(Debug)]
+pub struct Replay {
+    slot: Option<&'static TurnSlot>,
+    /// Pairs only: how the clock grows.
+    order: Cursor,
+    /// Everything else: results, runs, hashes.
+    values: Cursor,
+    /// Waits of the derived order.
+    derived: Cursor,
+    events: u64,
+    total: u64,
+    finished_in_recording: bool,
+    clock: u64,
+    next_time: u64,
+    hash: CheckHash,
+    /// No other thread has an event below this timestamp left. A child of another thread starts above that
+    /// thread's next event, so this stays true; for a child of this one see `expect_child`.
+    safe: u64,
+    joined: bool,
+    rule: Rule,
+    /// What is known of other threads' progress, by the learnt order written so far.
+    known: [(u32, u64); KNOWN],
+}
+
+impl Replay {
+    /// The state of a thread that doesn't replay.
+    pub const fn idle() -> Self {
+        Self {
+            slot: None,
+            order: Cursor::empty(),
+            values: Cursor::empty(),
+            derived: Cursor::empty(),
+            events: 0,
+            total: 0,
+            finished_in_recording: false,
+            clock: 0,
+            next_time: 0,
+            hash: CheckHash(0),
+            safe: 0,
+            joined: false,
+            rule: Rule::Timestamps,
+            known: [(u32::MAX, 0); KNOWN],
+        }
+    }
+
+    /// Events complete.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Events recorded.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Prepares the stream of thread `index` and publishes where it starts.
+    pub fn start(&mut self, index: u32) {
+        let plan = runtime::plan();
+        let recorded = plan.thread(index);
+        let stream = plan.stream(recorded);
+        *self = Self::idle();
+        self.slot = Some(&runtime::turns()[index as usize]);
+        self.order = Cursor::new(stream, |r| matches!(r, Record::Pair { .. }));
+        self.values = Cursor::new(stream, |r| !matches!(r, Record::Pair { .. }));
+        self.derived = Cursor::new(plan.derived(recorded), |_| true);
+        self.total = recorded.events;
+        self.finished_in_recording = recorded.finished != 0;
+        self.clock = recorded.start_clock;
+        self.rule = if runtime::has_flag(flag::DERIVED) {
+            Rule::Derived
+        } else if runtime::has_flag(flag::LEARN) {
+            Rule::Learning
+        } else {
+            Rule::Timestamps
+        };
+        self.foresee();
+    }
+
+    /// What is known of the other threads' next events doesn't cover a child of this one.
+    pub fn expect_child(&mut self) {
+        self.safe = 0;
+    }
+
+    /// The slot that others wait on.
+    pub fn slot(&self) -> &'static TurnSlot {
+        self.slot.expect("a thread in a replay has a slot")
+    }
+
+    fn foresee(&mut self) {
+        self.next_time = if self.events == self.total {
+            u64::MAX
+        } else {
+            match self.order.at(self.events) {
+                Some(Record::Pair { extra }) => self.clock + 1 + extra,
+                _ => self.clock + 1,
+            }
+        };
+    }
+
+    /// The thread brings another one into being, whose first event may be earlier than all that were known.
+    pub fn multiply(&mut self) {
+        self.safe = 0;
+    }
+
+    /// Makes where this thread stands visible to the others.
+    pub fn publish(&self) {
+        turn::publish(self.slot(), self.next_time, self.events, self.rule == Rule::Derived);
+    }
+}
+
+/// Waits until it is the calling thread's turn to run its next event, which must be of `kind`.
+///
+/// Never returns if the recording ends before this event, or if the replay has diverged.
+pub fn enter(kind: Kind, place: usize) {
+    deliver_before_event();
+    let thread = acting();
+    thread.settle(kind, place);
+    let r = &mut thread.replay;
+    if r.events == r.total {
+        past_the_end(thread, kind, place);
+    }
+    let slot = r.slot();
+    slot.kind.store(kind as u32, Ordering::Relaxed);
+    slot.place.store(place as u64, Ordering::Relaxed);
+    if r.rule == Rule::Derived {
+        while let Some(Record::Wait { thread: other, events }) = r.derived.at(r.events) {
+            r.derived.advance();
+            turn::wait_for_events(slot, other, events);
+        }
+    } else if r.next_time > r.safe {
+        r.safe = turn::wait_for_time(slot, thread.index, r.next_time);
+    }
+}
+
+/// Completes the event that [`enter`] began, after its effect. `cells` are the clocks of the objects it is on,
+/// `exact` whether no other object shares the first and its value can be held against the recording.
+pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
+    let thread = acting();
+    let time = thread.replay.next_time;
+    if exact && thread.replay.rule != Rule::Derived {
+        thread.check_clock(kind, cells[0], time);
+    }
+    for cell in cells {
+        if thread.replay.rule != Rule::Derived {
+            cell.clock.fetch_max(time, Ordering::AcqRel);
+        }
+        if thread.replay.rule == Rule::Learning {
+            let before = cell.last.swap(pack(thread.index, thread.replay.events + 1), Ordering::AcqRel);
+            thread.learn(before);
+        }
+    }
+    let r = &mut thread.replay;
+    r.hash = r.hash.then(kind);
+    r.clock = time;
+    r.events += 1;
+    r.joined = false;
+    if matches!(r.order.at(r.events - 1), Some(Record::Pair { .. })) {
+        r.order.advance();
+    }
+    r.foresee();
+    if r.rule == Rule::Learning && !thread.header.is_null() {
+        // SAFETY: the thread's own chunk of the learn file.
+        unsafe {
+            (*thread.header).events = thread.replay.events;
+            (*thread.header).clock = time;
+        }
+    }
+    thread.replay.publish();
+    deliver_computing();
+}
+
+/// Whether the event that [`enter`] began is the calling thread's last recorded one.
+pub fn is_last() -> bool {
+    let r = &thread::current().replay;
+    r.events + 1 == r.total
+}
+
+/// Whether the next attempt of `kind` failed in the recording, and with which result.
+pub fn failure(kind: Kind) -> Option<i32> {
+    deliver_due();
+    failure_of_last(kind)
+}
+
+/// Whether the effect of the event just completed failed in the recording. The program is not yet at its next
+/// operation, so no signal handler runs here.
+pub fn failure_of_last(kind: Kind) -> Option<i32> {
+    let r = &mut acting().replay;
+    r.skip_hashes();
+    match r.values.at(r.events) {
+        Some(Record::Run { kind: recorded, result, count }) if recorded == kind => {
+            r.values.consume_one_of(count);
+            Some(result as i32)
+        }
+        _ => None,
+    }
+}
+
+/// The recorded value of the next event, if one was stored.
+pub fn value() -> Option<i64> {
+    let r = &mut acting().replay;
+    r.skip_hashes();
+    match r.values.at(r.events) {
+        Some(Record::Value(v)) => {
+            r.values.advance();
+            Some(v)
+        }
+        _ => None,
+    }
+}
+
+/// Takes the record before the next event if `wanted` says so.
+pub fn take(wanted: impl Fn(Record) -> bool) -> Option<Record> {
+    let r = &mut acting().replay;
+    r.skip_hashes();
+    let found = r.values.at(r.events).filter(|&f| wanted(f))?;
+    r.values.advance();
+    Some(found)
+}
+
+/// Whether an operation on a stream is one that the recording does not have: a print added to a rebuilt program.
+pub fn is_added_operation() -> bool {
+    if !runtime::has_flag(flag::REBUILT) {
+        return false;
+    }
+    let r = &acting().replay;
+    !r.values.has_at(r.events + 1, Record::Stream)
+}
+
+/// Says that the calling thread is, or no longer is, blocked in a real primitive without time limit.
+pub fn set_blocked(blocked: bool, place: usize) {
+    let slot = acting().replay.slot();
+    slot.place.store(place as u64, Ordering::Relaxed);
+    slot.state.store(if blocked { state::BLOCKED } else { state::RUNNING }, Ordering::Release);
+}
+
+impl Replay {
+    /// Passes over check hashes at the present event number. They are compared in `settle`, which runs
+    /// at every event; a mismatch can't be missed by being passed over here.
+    fn skip_hashes(&mut self) {
+        loop {
+            match self.values.at(self.events) {
+                Some(Record::Hash(expected)) if expected != self.hash.0 => self.hash_mismatch(expected),
+                Some(Record::Hash(_) | Record::Stream | Record::Tally { .. }) => self.values.advance(),
+                _ => return,
+            }
+        }
+    }
+
+    #[cold]
+    fn hash_mismatch(&self, expected: u32) -> ! {
+        let thread = acting();
+        report::diverge(Met {
+            cause: cause::HASH,
+            thread: thread.index,
+            did: None,
+            event: self.events,
+            expected: expected as u64,
+            found: self.hash.0 as u64,
+            place: self.slot().place.load(Ordering::Relaxed) as usize,
+            object: 0,
+        })
+    }
+}
+
+impl Thread {
+    /// Compares check hashes due at this event number; any other record that was not asked for by now
+    /// is a result of something that the program did not do this time.
+    fn settle(&mut self, kind: Kind, place: usize) {
+        let r = &mut self.replay;
+        r.skip_hashes();
+        let left_over = match r.values.position() {
+            // A value belongs to the event about to run; `leave` finds it gone or the next event reports it.
+            Some(at) => at < r.events || (at == r.events && !matches!(r.values.at(at), Some(Record::Value(_)))),
+            None => false,
+        };
+        if left_over {
+            report::diverge_plain(cause::VALUE, self.index, Some(kind), r.events, place);
+        }
+        if r.values.malformed() || r.order.malformed() || r.derived.malformed() {
+            report::diverge_plain(cause::MALFORMED, self.index, Some(kind), r.events, place);
+        }
+    }
+
+    /// What costs nothing and catches a wrong object: its clock must explain the recorded jump.
+    fn check_clock(&self, kind: Kind, cell: &Cell, time: u64) {
+        let object = cell.clock.load(Ordering::Acquire);
+        let jumped = time > self.replay.clock + 1;
+        let may_have_joined = self.replay.joined || self.finished;
+        let wrong = object >= time || (jumped && !may_have_joined && object + 1 != time);
+        if wrong {
+            report::diverge(Met {
+                cause: cause::CLOCK,
+                thread: self.index,
+                did: Some(kind),
+                event: self.replay.events,
+                expected: time,
+                found: object,
+                place: self.replay.slot().place.load(Ordering::Relaxed) as usize,
+                object: core::ptr::from_ref(cell).addr(),
+            });
+        }
+    }
+
+    /// Writes down that this event follows the object's last one, unless that is known already.
+    fn learn(&mut self, before: u64) {
+        let Some((other, events)) = unpack(before) else { return };
+        if other == self.index {
+            return;
+        }
+        let known = &mut self.replay.known[other as usize % KNOWN];
+        if known.0 == other && known.1 >= events {
+            return;
+        }
+        *known = (other, events);
+        writer::append(self, Record::Wait { thread: other, events });
+    }
+}
+
+/// The program joined a clock without an event: the next jump need not be the object's.
+pub fn joined() {
+    acting().replay.joined = true;
+}
+
+#[cold]
+fn past_the_end(thread: &mut Thread, kind: Kind, place: usize) -> ! {
+    let r = &thread.replay;
+    // Behind its start routine a thread may still run destructors; the end of the process may have cut those off.
+    if r.finished_in_recording && !thread.finished {
+        report::diverge_plain(cause::MORE_EVENTS, thread.index, Some(kind), r.events, place);
+    }
+    r.slot().kind.store(kind as u32, Ordering::Relaxed);
+    r.slot().place.store(place as u64, Ordering::Relaxed);
+    r.slot().state.store(state::PARKED, Ordering::Release);
+    runtime::ring();
+    report::hold()
+}
+
+/// The object was not free although it was this thread's turn: somebody acts who was not recorded.
+pub fn busy(kind: Kind, place: usize, object: usize) -> ! {
+    let thread = acting();
+    let (thread, event) = (thread.index, thread.replay.events);
+    report::diverge(Met { cause: cause::BUSY, thread, did: Some(kind), event, expected: 0, found: 0, place, object })
+}
+
+/// A call failed with `error` that had succeeded in the recording, or the other way round.
+pub fn failed(kind: Kind, place: usize, expected: i64, found: i64) -> ! {
+    let thread = acting();
+    let (thread, event) = (thread.index, thread.replay.events);
+    let (expected, found) = (expected as u64, found as u64);
+    report::diverge(Met { cause: cause::FAILED, thread, did: Some(kind), event, expected, found, place, object: 0 })
+}

@@ -1,0 +1,120 @@
+//! Waiting for a turn, and publishing one, without burning a core.
+//!
+//! How sleepers and publishers meet is in `relive_sys::wake`; here is what they
+//! wait for, by either rule.
+
+use crate::report;
+use crate::runtime;
+use core::sync::atomic::{AtomicU64, Ordering};
+use relive_sys::syscall;
+use relive_sys::wake::{Barrier, Progress};
+use relive_trace::control::{TurnSlot, turn as state};
+
+/// About a microsecond: longer than a hand-over between two running cores takes, shorter than a sleep.
+const SPINS: u32 = 150;
+/// Whoever is waited for may be ready to run on this very core: giving it up is cheaper than a sleep and a wake-up.
+const YIELDS: u32 = 20;
+
+fn barrier() -> Barrier {
+    if runtime::asymmetric() { Barrier::Asymmetric } else { Barrier::Symmetric }
+}
+
+fn progress<'a>(slot: &'a TurnSlot, reached: &'a AtomicU64) -> Progress<'a> {
+    Progress { reached, wake_at: &slot.wake_at, sequence: &slot.sequence }
+}
+
+/// Makes progress visible and wakes those it satisfies.
+#[inline]
+pub fn publish(slot: &TurnSlot, next: u64, events: u64, derived: bool) {
+    slot.events.store(events, Ordering::Release);
+    slot.next.store(next, Ordering::Release);
+    // Whoever sleeps for the other of the two is woken too early at worst, looks, and sleeps again.
+    let (word, value) = if derived { (&slot.events, events) } else { (&slot.next, next) };
+    progress(slot, word).announce(value, barrier());
+}
+
+/// Waits until no other thread has an event with a timestamp below `time` left.
+/// Returns the smallest timestamp that some other thread may still run.
+pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
+    let control = runtime::session();
+    let turns = runtime::turns();
+    loop {
+        let births = control.births.load(Ordering::Acquire);
+        let born = control.born.load(Ordering::Acquire) as usize;
+        let settled = settle(control, turns, born);
+        let mut safe = u64::MAX;
+        let mut waited = false;
+        for (other, slot) in turns.iter().enumerate().take(1).chain(turns.iter().enumerate().take(born).skip(settled)) {
+            if other == index as usize {
+                continue;
+            }
+            let mut next = slot.next.load(Ordering::Acquire);
+            if next < time {
+                sleep_until(own, slot, other as u32, &slot.next, time);
+                waited = true;
+                next = slot.next.load(Ordering::Acquire);
+            }
+            safe = safe.min(next);
+        }
+        // A thread created meanwhile may have been passed over while it was unborn.
+        if !waited && control.births.load(Ordering::Acquire) == births {
+            return safe;
+        }
+    }
+}
+
+/// Moves the mark below which every thread has run its last event, so that scans stay short.
+fn settle(control: &relive_trace::control::Control, turns: &[TurnSlot], born: usize) -> usize {
+    let start = (control.settled.load(Ordering::Acquire) as usize).max(1);
+    let mut settled = start;
+    while settled < born
+        && turns[settled].next.load(Ordering::Acquire) == u64::MAX
+        && turns[settled].state.load(Ordering::Acquire) != state::UNBORN
+    {
+        settled += 1;
+    }
+    if settled > start {
+        control.settled.fetch_max(settled as u32, Ordering::AcqRel);
+    }
+    settled
+}
+
+/// Waits until thread `other` has completed `events` events.
+#[inline]
+pub fn wait_for_events(own: &TurnSlot, other: u32, events: u64) {
+    let slot = &runtime::turns()[other as usize];
+    if slot.events.load(Ordering::Acquire) < events {
+        sleep_until(own, slot, other, &slot.events, events);
+    }
+}
+
+/// Waits until thread `other` has run all its `total` recorded events, whatever the rule.
+pub fn wait_for_end(own: &TurnSlot, other: u32, total: u64) {
+    let slot = &runtime::turns()[other as usize];
+    if runtime::has_flag(relive_trace::control::flag::DERIVED) {
+        wait_for_events(own, other, total);
+    } else if slot.next.load(Ordering::Acquire) < u64::MAX || slot.events.load(Ordering::Acquire) < total {
+        sleep_until(own, slot, other, &slot.events, total);
+    }
+}
+
+#[inline(never)]
+fn sleep_until(own: &TurnSlot, slot: &TurnSlot, other: u32, word: &AtomicU64, wanted: u64) {
+    for _ in 0..SPINS {
+        if word.load(Ordering::Acquire) >= wanted {
+            return;
+        }
+        core::hint::spin_loop();
+    }
+    for _ in 0..YIELDS {
+        syscall::sched_yield();
+        if word.load(Ordering::Acquire) >= wanted {
+            return;
+        }
+    }
+    own.waits_for.store(other, Ordering::Relaxed);
+    own.wants.store(wanted, Ordering::Relaxed);
+    own.state.store(state::WAITING, Ordering::Release);
+    progress(slot, word).sleep_until(wanted, barrier(), report::end_without_launcher);
+    own.state.store(state::RUNNING, Ordering::Release);
+}

@@ -1,0 +1,394 @@
+//! The registry: one block a thread, found from the thread itself through the
+//! TLS slot and from others by `pthread_t`.
+//!
+//! A block outlives its thread until it is joined, because the joiner needs the
+//! final clock; blocks of detached threads are reclaimed once the kernel no
+//! longer knows the thread. There is no hook for the true end of a thread: TSD
+//! destructors run after the start routine and may still run events.
+
+use crate::arena;
+use crate::deferred::Deferred;
+use crate::replay::Replay;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU64, Ordering};
+use relive_order::kind::Family;
+use relive_sys::lock::Lock;
+use relive_sys::{syscall, tls};
+use relive_trace::layout::{ChunkHeader, NONE, THREAD_FINISHED};
+
+/// What the runtime knows of one thread. Only the thread itself writes it, but for the registry's own fields.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Thread {
+    /// Its live chunk, or null if it doesn't record.
+    pub header: *mut ChunkHeader,
+    /// Event number at which its last record stands.
+    pub stored: u64,
+    /// A clock it joined since its last event, or 0.
+    pub joined: u64,
+    /// Index in the recording.
+    pub index: u32,
+    /// Index of its parent, or [`NONE`].
+    pub parent: u32,
+    /// How-manieth child of its parent.
+    pub child_number: u32,
+    /// Children it has created.
+    pub children: u32,
+    /// Kernel id.
+    pub tid: u32,
+    /// Set while it is inside `fork`: the identity that the child will take. See `process`.
+    pub forking: Option<crate::process::Heir>,
+    /// A block prepared for a child whose creation failed; the next creation takes it.
+    pub spare: *mut Thread,
+    /// The start routine and its argument, until it runs.
+    pub start: [usize; 2],
+    /// The signal mask that it starts the program's routine with, if its creator held signals back.
+    pub start_mask: Option<u64>,
+    /// It called `pthread_exit`, or acts on a cancellation that was noted.
+    pub ending: bool,
+    /// It returned from its start routine, or is about to.
+    pub finished: bool,
+    /// Nobody will join it.
+    pub detached: bool,
+    /// Calls of once routines since its last event.
+    pub once_calls: u32,
+    /// Events since its last tally by family; those on mutexes are not counted.
+    pub tally: [u32; Family::ALL.len()],
+    /// Cancellation points since its last event.
+    pub calls: u32,
+    /// Event number to which `once_calls` and `calls` belong.
+    pub counted_at: u64,
+    /// `pthread_self()`, 0 until known.
+    pub handle: usize,
+    /// Signals that it was sent and has not yet handled.
+    pub signals: Deferred,
+    /// Where it stands in a replay.
+    pub replay: Replay,
+    next: *mut Thread,
+}
+
+impl Thread {
+    /// The clock that its next event starts from.
+    pub fn clock_base(&self) -> u64 {
+        self.clock().max(self.joined)
+    }
+
+    /// Timestamp of its last event, in a recording.
+    pub fn clock(&self) -> u64 {
+        if self.header.is_null() {
+            return 0;
+        }
+        // SAFETY: a live chunk of a thread of this process; another thread may read a value that is one event old.
+        unsafe { (&raw const (*self.header).clock).read_volatile() }
+    }
+
+    /// `LC(t) = max(LC(t), clock)` without an event; the jump shows in the next pair.
+    pub fn join_clock(&mut self, clock: u64) {
+        if clock > self.clock_base() {
+            self.joined = clock;
+            crate::record::attention::raise(crate::record::attention::JOINED);
+        }
+    }
+
+    /// Number of events so far, in a recording or a replay.
+    pub fn events(&self) -> u64 {
+        if crate::mode() == crate::Mode::Replay {
+            return self.replay.events();
+        }
+        if self.header.is_null() {
+            return 0;
+        }
+        // SAFETY: the thread's own live chunk.
+        unsafe { (*self.header).events }
+    }
+
+    /// Counts a call within the present event number; `once` says which counter.
+    pub fn count_call(&mut self, once: bool) -> u32 {
+        let now = self.events();
+        if self.counted_at != now {
+            (self.once_calls, self.calls, self.counted_at) = (0, 0, now);
+        }
+        let counter = if once { &mut self.once_calls } else { &mut self.calls };
+        *counter += 1;
+        *counter - 1
+    }
+
+    /// Cancellation points entered since the last event.
+    pub fn calls_so_far(&self) -> u32 {
+        if self.counted_at == self.events() { self.calls } else { 0 }
+    }
+
+    /// Notes that the thread is about to end.
+    pub fn finish(&mut self) {
+        self.finished = true;
+        crate::writer::append_tally(self);
+        crate::record::attention::raise(crate::record::attention::FINISHED);
+        if !self.header.is_null() {
+            // SAFETY: the thread's own live chunk.
+            unsafe { (*self.header).flags |= THREAD_FINISHED };
+        }
+    }
+}
+
+const BUCKETS: usize = 1024;
+
+struct Registry {
+    buckets: [*mut Thread; BUCKETS],
+    free: *mut Thread,
+    unclaimed: u32,
+}
+
+// SAFETY: the pointers lead to blocks of the arena, reached under the lock only.
+unsafe impl Send for Registry {}
+
+static REGISTRY: Lock<Registry> =
+    Lock::new(Registry { buckets: [null_mut(); BUCKETS], free: null_mut(), unclaimed: 0 });
+
+fn bucket(handle: usize) -> usize {
+    (handle as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> (usize::BITS - BUCKETS.trailing_zeros())
+}
+
+/// The calling thread's block.
+///
+/// # Panics
+/// If the runtime has not met the thread.
+pub fn current() -> &'static mut Thread {
+    current_if_known().expect("the runtime knows the calling thread")
+}
+
+/// The calling thread's block, or `None` for a thread that nobody announced.
+#[inline]
+pub fn current_if_known() -> Option<&'static mut Thread> {
+    // SAFETY: the word is null or this thread's block, which only this thread changes.
+    unsafe { (tls::get::<{ tls::THREAD }>() as *mut Thread).as_mut() }
+}
+
+/// A fresh block. `None` if memory is exhausted.
+pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Thread> {
+    let reused = {
+        let mut r = REGISTRY.lock();
+        if r.unclaimed > 256 {
+            r.sweep();
+        }
+        let block = r.free;
+        if !block.is_null() {
+            // SAFETY: a block on the free list belongs to the registry.
+            r.free = unsafe { (*block).next };
+        }
+        block
+    };
+    let block = if reused.is_null() { arena::allocate(size_of::<Thread>())?.cast::<Thread>() } else { reused };
+    let fresh = Thread {
+        header: null_mut(),
+        stored: 0,
+        joined: 0,
+        index,
+        parent,
+        child_number,
+        children: 0,
+        tid: 0,
+        forking: None,
+        spare: null_mut(),
+        start: [0; 2],
+        start_mask: None,
+        ending: false,
+        finished: false,
+        detached: false,
+        once_calls: 0,
+        tally: [0; Family::ALL.len()],
+        calls: 0,
+        counted_at: 0,
+        handle: 0,
+        signals: Deferred::NONE,
+        replay: Replay::idle(),
+        next: null_mut(),
+    };
+    // SAFETY: a block of the right size that nobody else knows.
+    unsafe { block.write(fresh) };
+    Some(block)
+}
+
+/// Gives back a block that was never announced, or whose thread was joined.
+///
+/// # Safety
+/// Nobody may use the block afterwards.
+pub unsafe fn release(block: *mut Thread) {
+    let mut r = REGISTRY.lock();
+    // SAFETY: the caller's promise.
+    unsafe { r.put_free(block) };
+}
+
+/// Makes a thread findable by its `pthread_t`. Called by parent and child, whoever comes first.
+///
+/// # Safety
+/// `block` must be a live block.
+pub unsafe fn announce(block: *mut Thread, handle: usize) {
+    let mut r = REGISTRY.lock();
+    // SAFETY: the caller's promise; the list is the registry's.
+    unsafe {
+        if (*block).handle != 0 {
+            return;
+        }
+        (*block).handle = handle;
+        let slot = &mut r.buckets[bucket(handle)];
+        (*block).next = *slot;
+        *slot = block;
+    }
+}
+
+/// The most recent thread with this handle that was not claimed by a joiner.
+pub fn find(handle: usize) -> Option<*mut Thread> {
+    let r = REGISTRY.lock();
+    let mut at = r.buckets[bucket(handle)];
+    while !at.is_null() {
+        // SAFETY: blocks in the registry are live.
+        unsafe {
+            if (*at).handle == handle {
+                return Some(at);
+            }
+            at = (*at).next;
+        }
+    }
+    None
+}
+
+/// The largest final clock of the threads whose blocks are gone.
+static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
+
+/// The clock of a thread of this process that may have ended; never less than its final one.
+pub fn clock_of(index: u32) -> u64 {
+    let mut found = None;
+    each(|t| {
+        if t.index == index {
+            found = Some(t.clock_base());
+        }
+        t.index != index
+    });
+    found.unwrap_or_else(|| FORGOTTEN.load(Ordering::Acquire))
+}
+
+/// How far any thread of this process has come, ended ones included.
+pub fn clock_of_all() -> u64 {
+    let mut clock = FORGOTTEN.load(Ordering::Acquire);
+    each(|t| {
+        clock = clock.max(t.clock_base());
+        true
+    });
+    clock
+}
+
+/// Takes a joined thread out of the registry and frees its block.
+///
+/// # Safety
+/// The thread must have ended, and nobody may use the block afterwards.
+pub unsafe fn forget(block: *mut Thread) {
+    let mut r = REGISTRY.lock();
+    // SAFETY: the caller's promise.
+    unsafe {
+        FORGOTTEN.fetch_max((*block).clock_base(), Ordering::AcqRel);
+        r.unlink(block);
+        r.put_free(block);
+    }
+}
+
+/// Notes that nobody will join a thread.
+///
+/// # Safety
+/// `block` must be a live block.
+pub unsafe fn detach(block: *mut Thread) {
+    let mut r = REGISTRY.lock();
+    // SAFETY: the caller's promise.
+    unsafe { (*block).detached = true };
+    r.unclaimed += 1;
+}
+
+/// Calls `visit` for each known thread of this process until it returns `false`.
+pub fn each(mut visit: impl FnMut(&Thread) -> bool) {
+    let r = REGISTRY.lock();
+    for &first in &r.buckets {
+        let mut at = first;
+        while !at.is_null() {
+            // SAFETY: blocks in the registry are live.
+            unsafe {
+                if !visit(&*at) {
+                    return;
+                }
+                at = (*at).next;
+            }
+        }
+    }
+}
+
+impl Registry {
+    unsafe fn unlink(&mut self, block: *mut Thread) {
+        // SAFETY: the caller's promise: a live block; the list is ours.
+        unsafe {
+            let mut at = &raw mut self.buckets[bucket((*block).handle)];
+            while !(*at).is_null() {
+                if *at == block {
+                    *at = (*block).next;
+                    return;
+                }
+                at = &raw mut (**at).next;
+            }
+        }
+    }
+
+    unsafe fn put_free(&mut self, block: *mut Thread) {
+        // SAFETY: the caller's promise: nobody else uses the block.
+        unsafe {
+            (*block).handle = 0;
+            (*block).next = self.free;
+        }
+        self.free = block;
+    }
+
+    /// Frees the blocks of detached threads that the kernel no longer knows.
+    fn sweep(&mut self) {
+        let pid = crate::runtime::pid();
+        let mut left = 0;
+        for i in 0..BUCKETS {
+            let mut at = self.buckets[i];
+            while !at.is_null() {
+                // SAFETY: blocks in the registry are live; a detached thread that has ended uses its block no more.
+                unsafe {
+                    let next = (*at).next;
+                    if (*at).detached && (*at).tid != 0 && !syscall::thread_exists(pid, (*at).tid) {
+                        FORGOTTEN.fetch_max((*at).clock_base(), Ordering::AcqRel);
+                        self.unlink(at);
+                        self.put_free(at);
+                    } else if (*at).detached {
+                        left += 1;
+                    }
+                    at = next;
+                }
+            }
+        }
+        self.unclaimed = left;
+    }
+}
+
+/// Starts over in a fork child: only the calling thread exists.
+///
+/// # Safety
+/// Only in a fork child while it has one thread.
+pub unsafe fn reset_after_fork() {
+    // SAFETY: the caller's promise.
+    unsafe { REGISTRY.reset_after_fork() };
+    let mut r = REGISTRY.lock();
+    // Blocks of threads that exist only in the parent are not reused: their stacks may still name them.
+    (r.buckets, r.free, r.unclaimed) = ([null_mut(); BUCKETS], null_mut(), 0);
+}
+
+/// Makes `block` the calling thread's.
+///
+/// # Safety
+/// `block` must be live and belong to no other thread.
+pub unsafe fn adopt(block: *mut Thread) {
+    tls::set::<{ tls::THREAD }>(block as usize);
+    // SAFETY: the caller's promise.
+    unsafe { (*block).tid = syscall::gettid() };
+}
+
+/// No parent.
+pub const NO_PARENT: u32 = NONE;

@@ -1,0 +1,151 @@
+//! Appends records to a thread's stream: its chunk of the data file.
+//!
+//! Apart from the gate because replay writes learnt order the same way.
+
+use crate::record::attention;
+use crate::thread::Thread;
+use crate::{Mode, arena, chunk, mode};
+use core::ptr::null_mut;
+use relive_order::Kind;
+use relive_order::kind::Family;
+use relive_sys::tls;
+use relive_trace::layout::{CHUNK_HEADER_BYTES, CHUNK_SIZES, ChunkHeader};
+use relive_trace::record::{RECORD_BYTES_MAX, Record, encode};
+
+/// Gives a thread its first chunk. `false` if recording had to stop.
+pub fn open_stream(thread: &mut Thread, start_clock: u64) -> bool {
+    let seed = ChunkHeader {
+        magic: 0,
+        size: CHUNK_SIZES[0],
+        thread: thread.index,
+        sequence: 0,
+        used: 0,
+        hash: 0,
+        events: 0,
+        clock: start_clock,
+        run_kind: 0,
+        flags: 0,
+        run_result: 0,
+        run_count: 0,
+        parent: thread.parent,
+        child_number: thread.child_number,
+        start_clock,
+    };
+    thread.header = chunk::allocate(&seed).unwrap_or_else(|| scratch(&seed));
+    !thread.header.is_null()
+}
+
+/// A chunk outside the trace, for a thread that can't record any more but still has to take timestamps: what others
+/// record after it must lie behind the cut. Its magic is 0. Null if this is a replay, where only learnt order is lost.
+fn scratch(seed: &ChunkHeader) -> *mut ChunkHeader {
+    if mode() == Mode::Replay {
+        return null_mut();
+    }
+    let Some(block) = arena::allocate(CHUNK_SIZES[0] as usize) else { return null_mut() };
+    let header = block.cast::<ChunkHeader>();
+    // SAFETY: a block of that size of our own, aligned to 64.
+    unsafe { header.write(ChunkHeader { magic: 0, size: CHUNK_SIZES[0], used: 0, ..*seed }) };
+    header
+}
+
+/// Appends `record` at the thread's present event number.
+///
+/// If recording has to stop, the thread's stream ends here, and it goes on in a scratch chunk.
+pub fn append(thread: &mut Thread, record: Record) {
+    if thread.header.is_null() || !make_room(thread) {
+        return;
+    }
+    // SAFETY: the thread's own live chunk; nobody else writes it, and there is room for the longest record.
+    unsafe {
+        let h = thread.header;
+        let encoded = encode((*h).events - thread.stored, record);
+        let bytes = encoded.as_bytes();
+        let payload = h.cast::<u8>().add((CHUNK_HEADER_BYTES + (*h).used) as usize);
+        core::ptr::copy_nonoverlapping(bytes.as_ptr(), payload, bytes.len());
+        (*h).used += bytes.len() as u32;
+        thread.stored = (*h).events + u64::from(matches!(record, Record::Pair { .. }));
+    }
+}
+
+fn make_room(thread: &mut Thread) -> bool {
+    // SAFETY: the thread's own live chunk.
+    let full = unsafe { *thread.header };
+    if full.used + RECORD_BYTES_MAX as u32 <= full.size - CHUNK_HEADER_BYTES {
+        return true;
+    }
+    if full.magic == 0 {
+        // SAFETY: the thread's own scratch chunk, which nobody reads.
+        unsafe { (*thread.header).used = 0 };
+        return true;
+    }
+    let sequence = full.sequence + 1;
+    let size = CHUNK_SIZES[(sequence as usize).min(CHUNK_SIZES.len() - 1)];
+    let seed = ChunkHeader { magic: 0, size, sequence, used: 0, ..full };
+    let was_recording = tls::get::<{ tls::HEADER }>() != 0;
+    thread.header = chunk::allocate(&seed).unwrap_or_else(|| scratch(&seed));
+    if was_recording {
+        tls::set::<{ tls::HEADER }>(thread.header as usize);
+    }
+    !thread.header.is_null()
+}
+
+/// Stores how many events were on objects of which family, for `stats`. Mutexes are the rest.
+pub fn append_tally(thread: &mut Thread) {
+    for family in Family::ALL {
+        let count = core::mem::take(&mut thread.tally[family as usize]);
+        if count > 0 && family != Family::Mutex {
+            close_run(thread);
+            append(thread, Record::Tally { family, count });
+        }
+    }
+}
+
+/// Counts one failed attempt: runs of the same failure are stored as one number.
+pub fn failure(thread: &mut Thread, kind: Kind, result: i32) {
+    // SAFETY: the thread's own live chunk, checked for null first.
+    unsafe {
+        let h = thread.header;
+        if h.is_null() {
+            return;
+        }
+        let same = (*h).run_count != 0 && (*h).run_kind == kind as u8 && (*h).run_result == result as i16;
+        if same && (*h).run_count < u32::MAX {
+            (*h).run_count += 1;
+            return;
+        }
+    }
+    close_run(thread);
+    // SAFETY: as above; `close_run` may have moved the thread to another chunk or none.
+    unsafe {
+        let h = thread.header;
+        if !h.is_null() {
+            (*h).run_kind = kind as u8;
+            (*h).run_result = result as i16;
+            (*h).run_count = 1;
+            attention::raise(attention::RUN);
+        }
+    }
+}
+
+/// Moves an open run of failures from the header into the stream.
+pub fn close_run(thread: &mut Thread) {
+    // SAFETY: the thread's own live chunk, checked for null first.
+    unsafe {
+        let h = thread.header;
+        if h.is_null() || (*h).run_count == 0 {
+            return;
+        }
+        let kind = Kind::from_code((*h).run_kind).expect("a run has a kind");
+        let (result, count) = ((*h).run_result, (*h).run_count);
+        // The record goes in before the count goes out: a kill in between leaves both, and a reader that finds a
+        // run equal to the last record of the same event number drops it.
+        append(thread, Record::Run { kind, result, count });
+        if !thread.header.is_null() {
+            (*thread.header).run_count = 0;
+        }
+        if thread.header != h {
+            (*h).run_count = 0;
+        }
+    }
+    attention::clear(attention::RUN);
+}

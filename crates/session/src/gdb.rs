@@ -1,0 +1,94 @@
+//! gdb on a replay: only the program gets the library and the recorded environment.
+
+use crate::launch::{ENV_PRELOAD, Launch, preload_value};
+use relive_trace::control::ENV_CONTROL;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::Command;
+
+/// How gdb is to be run.
+#[derive(Clone, Copy, Debug)]
+pub struct Debugger<'a> {
+    /// Commands that it runs at its start.
+    pub commands: &'a [String],
+    /// It ends after them.
+    pub batch: bool,
+}
+
+/// The command that starts gdb on the program of `launch`.
+///
+/// gdb starts the program through a shell and a wrapper, here `env`: so neither gdb nor the shell is preloaded,
+/// and arguments with blanks stay whole.
+pub fn command(launch: &Launch<'_>, debugger: &Debugger<'_>) -> Command {
+    let mut gdb = Command::new("gdb");
+    gdb.arg("-q").arg("-ex").arg(wrapper(launch));
+    // The shell is ours to choose: the user's may read files that change the environment.
+    gdb.env("SHELL", "/bin/sh");
+    for command in debugger.commands {
+        gdb.arg("-ex").arg(command);
+    }
+    if debugger.batch {
+        gdb.arg("-batch");
+    }
+    gdb.arg("--args").arg(launch.path).args(launch.command.iter().skip(1));
+    if let Some(folder) = launch.folder {
+        gdb.current_dir(folder);
+    }
+    gdb
+}
+
+fn wrapper(launch: &Launch<'_>) -> OsString {
+    let mut line = b"set exec-wrapper env -i".to_vec();
+    let mut put = |name: &OsStr, value: &OsStr| {
+        line.push(b' ');
+        quote(name.as_bytes(), &mut line);
+        line.push(b'=');
+        quote(value.as_bytes(), &mut line);
+    };
+    let environment = launch.environment.unwrap_or_default();
+    for (name, value) in environment.iter().filter(|(name, _)| name != ENV_PRELOAD) {
+        put(name, value);
+    }
+    let preloaded = environment.iter().find(|(name, _)| name == ENV_PRELOAD).map(|(_, value)| value.as_os_str());
+    put(OsStr::new(ENV_PRELOAD), &preload_value(launch.library, preloaded));
+    put(OsStr::new(ENV_CONTROL), launch.control.as_os_str());
+    OsString::from_vec(line)
+}
+
+/// For a shell: in single quotes, where only the quote itself needs care.
+fn quote(text: &[u8], line: &mut Vec<u8>) {
+    line.push(b'\'');
+    for &byte in text {
+        match byte {
+            b'\'' => line.extend_from_slice(b"'\\''"),
+            byte => line.push(byte),
+        }
+    }
+    line.push(b'\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Debugger, command};
+    use crate::launch::Launch;
+    use std::path::Path;
+
+    #[test]
+    fn the_program_alone_is_preloaded_and_its_environment_quoted() {
+        let environment = [("A".into(), "it's $x".into()), ("LD_PRELOAD".into(), "/m.so".into())];
+        let launch = Launch {
+            path: Path::new("/p"),
+            command: &["p".into(), "a b".into()],
+            environment: Some(&environment),
+            folder: None,
+            library: Path::new("/l.so"),
+            control: Path::new("/c"),
+            capture: false,
+        };
+        let gdb = command(&launch, &Debugger { commands: &["run".to_owned()], batch: true });
+        let arguments: Vec<_> = gdb.get_args().map(|argument| argument.to_str().unwrap()).collect();
+        let wrapper = r"set exec-wrapper env -i 'A'='it'\''s $x' 'LD_PRELOAD'='/l.so:/m.so' 'RELIVE_CONTROL'='/c'";
+        assert_eq!(arguments, ["-q", "-ex", wrapper, "-ex", "run", "-batch", "--args", "/p", "a b"]);
+        assert!(gdb.get_envs().all(|(name, _)| name != "LD_PRELOAD"));
+    }
+}

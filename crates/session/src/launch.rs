@@ -1,0 +1,156 @@
+//! Starts a program with the library preloaded.
+//!
+//! Apart from what happens with it then, because recording and replay start it
+//! in the same way: same loader, same address layout.
+
+use nix::sys::personality::{self, Persona};
+use relive_trace::control::{ENV_CONTROL, ENV_LINK};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The variable that names preloaded libraries.
+pub const ENV_PRELOAD: &str = "LD_PRELOAD";
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// The file to execute.
+    pub path: &'a Path,
+    /// `argv`.
+    pub command: &'a [OsString],
+    /// The program's own environment, complete; `None` for ours.
+    pub environment: Option<&'a [(OsString, OsString)]>,
+    /// Its working folder; `None` for ours.
+    pub folder: Option<&'a Path>,
+    /// The library to preload.
+    pub library: &'a Path,
+    /// Path of the control memory.
+    pub control: &'a Path,
+    /// Read its standard output through a pipe.
+    pub capture: bool,
+}
+
+/// A started program.
+#[derive(Debug)]
+pub struct Started {
+    /// The process.
+    pub child: Child,
+    /// Address-space layout randomisation is off in it.
+    pub fixed_layout: bool,
+}
+
+impl Launch<'_> {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// What the system says to fork and exec.
+    pub fn start(&self) -> io::Result<Started> {
+        let mut command = Command::new(self.path);
+        if let [name, arguments @ ..] = self.command {
+            command.arg0(name).args(arguments);
+        }
+        let preloaded = match self.environment {
+            Some(environment) => {
+                command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
+                environment.iter().find(|(name, _)| name == ENV_PRELOAD).map(|(_, value)| value.clone())
+            }
+            None => std::env::var_os(ENV_PRELOAD),
+        };
+        command.env_remove(ENV_LINK);
+        command.env(ENV_PRELOAD, preload_value(self.library, preloaded.as_deref())).env(ENV_CONTROL, self.control);
+        if let Some(folder) = self.folder {
+            command.current_dir(folder);
+        }
+        if self.capture {
+            command.stdout(Stdio::piped());
+        }
+        let layout = FixedLayout::enter();
+        let child = command.spawn()?;
+        Ok(Started { child, fixed_layout: layout.is_fixed() })
+    }
+}
+
+/// Our library first: what the user preloads may call what we interpose.
+pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> OsString {
+    let mut value = OsString::from(library);
+    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
+        value.push(":");
+        value.push(existing);
+    }
+    value
+}
+
+/// Our variables are no part of the program's environment: a recorded `relive` must not hand them on.
+pub fn own_environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| name != ENV_CONTROL && name != ENV_LINK).collect()
+}
+
+/// The absolute form of `path` without following links: `argv[0]` lookups must still see the link.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Switches randomisation off for children of this thread while it lives.
+struct FixedLayout {
+    before: Option<Persona>,
+}
+
+impl FixedLayout {
+    fn enter() -> Self {
+        let before = personality::get().ok();
+        let fixed = before.and_then(|p| personality::set(p | Persona::ADDR_NO_RANDOMIZE).ok());
+        Self { before: fixed.and(before) }
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.before.is_some()
+    }
+}
+
+impl Drop for FixedLayout {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            let _ = personality::set(before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Launch, preload_value};
+    use std::ffi::OsStr;
+    use std::io::Read;
+    use std::path::Path;
+
+    #[test]
+    fn our_library_comes_before_the_users() {
+        assert_eq!(preload_value(Path::new("/l.so"), None), "/l.so");
+        assert_eq!(preload_value(Path::new("/l.so"), Some(OsStr::new(""))), "/l.so");
+        assert_eq!(preload_value(Path::new("/l.so"), Some(OsStr::new("a:b"))), "/l.so:a:b");
+    }
+
+    #[test]
+    fn the_program_gets_its_environment_and_folder_and_a_fixed_layout_if_allowed() {
+        let script = "echo $0 $X $PWD $RELIVE_CONTROL; cat /proc/self/personality 2>/dev/null || echo unknown";
+        let started = Launch {
+            path: Path::new("/bin/sh"),
+            command: &["name".into(), "-c".into(), script.into()],
+            environment: Some(&[("X".into(), "y z".into())]),
+            folder: Some(Path::new("/")),
+            library: Path::new(""),
+            control: Path::new("/c"),
+            capture: true,
+        };
+        let mut started = started.start().unwrap();
+        let mut output = String::new();
+        started.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+        assert!(started.child.wait().unwrap().success());
+        let mut lines = output.lines();
+        assert_eq!(lines.next(), Some("name y z / /c"));
+        let persona = lines.next().and_then(|line| u32::from_str_radix(line, 16).ok());
+        assert!(persona.is_none_or(|persona| !started.fixed_layout || persona & 0x0004_0000 != 0), "{persona:?}");
+    }
+}

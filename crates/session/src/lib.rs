@@ -1,0 +1,33 @@
+//! The launching side: starts a program in record or replay, serves it while it
+//! runs, and turns what is left into a result.
+//!
+//! - [`store`]: where traces live.
+//! - [`doctor`]: what can be recorded here.
+//! - [`program`]: what a command names, and whether it can be recorded.
+//! - [`launch`]: starting it with the library preloaded.
+//! - [`shared`]: the memory shared with it; [`service`]: who answers it.
+//! - [`supervise`], [`signals`]: waiting for it.
+//! - [`record`]: a whole recording. [`replay`]: a whole replay; [`watch`] notices when it is stuck,
+//!   [`report`] says how it diverged.
+//!
+//! It never prints and never exits: the CLI does.
+#![deny(unsafe_code)]
+
+pub mod binary;
+pub mod data_file;
+pub mod doctor;
+pub mod gdb;
+pub mod launch;
+mod locate;
+pub mod place;
+pub mod processes;
+pub mod program;
+pub mod record;
+pub mod replay;
+pub mod report;
+pub mod service;
+pub mod shared;
+pub mod signals;
+pub mod store;
+pub mod supervise;
+pub mod watch;

@@ -1,0 +1,78 @@
+//! What /proc tells of other processes and their threads.
+
+use std::fs;
+
+/// The state of a thread, as the kernel's letter, and the CPU time it used, in clock ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadState {
+    /// `R`, `S`, `D`, `T`, `Z` or `X`.
+    pub letter: char,
+    /// User and system time in clock ticks.
+    pub ticks: u64,
+}
+
+/// The process runs or sleeps; a zombie is not alive.
+pub fn alive(pid: u32) -> bool {
+    parse_stat(&format!("/proc/{pid}/stat")).is_some_and(|state| !matches!(state.letter, 'Z' | 'X'))
+}
+
+/// The state of a thread; `None` if it is gone.
+pub fn thread_state(pid: u32, tid: u32) -> Option<ThreadState> {
+    parse_stat(&format!("/proc/{pid}/task/{tid}/stat")).filter(|state| !matches!(state.letter, 'Z' | 'X'))
+}
+
+/// The fields after the command name, which may hold anything, blanks and brackets included.
+fn parse_stat(path: &str) -> Option<ThreadState> {
+    let text = fs::read(path).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some(ThreadState { letter: fields.first()?.chars().next()?, ticks: number(11)? + number(12)? })
+}
+
+/// The system call a sleeping thread is in; `None` while it runs.
+pub fn system_call(pid: u32, tid: u32) -> Option<SystemCall> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    let hex = |index: usize| u64::from_str_radix(fields.get(index)?.strip_prefix("0x")?, 16).ok();
+    Some(SystemCall { number: fields.first()?.parse().ok()?, first: hex(1)?, stack: hex(7)?, place: hex(8)? })
+}
+
+/// Where a thread sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemCall {
+    /// The call; -1 if it sleeps outside any.
+    pub number: i64,
+    /// Its first argument.
+    pub first: u64,
+    /// Stack pointer.
+    pub stack: u64,
+    /// Program counter.
+    pub place: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{alive, system_call, thread_state};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_sleeping_child_is_alive_in_its_call_and_a_zombie_is_not() {
+        let mut child = Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        assert!(alive(pid));
+        while thread_state(pid, pid).unwrap().letter != 'S' || system_call(pid, pid).is_none_or(|call| call.number != 0)
+        {
+            std::thread::yield_now();
+        }
+        assert_eq!(system_call(pid, pid).unwrap().first, 0);
+        child.kill().unwrap();
+        while alive(pid) {
+            std::thread::yield_now();
+        }
+        assert_eq!(thread_state(pid, pid), None);
+        child.wait().unwrap();
+        assert!(!alive(pid));
+    }
+}

@@ -1,0 +1,229 @@
+//! A recording from start to end: prepares the trace, runs the program, closes the trace.
+//!
+//! Whatever goes wrong with the trace once the program runs is reported in
+//! [`Recorded`] and changes nothing for the program.
+
+use crate::binary;
+use crate::data_file::{self, Series};
+use crate::launch::{self, Launch};
+use crate::processes;
+use crate::program::Program;
+use crate::service::{IN_USE, Service};
+use crate::shared::{Setup, Shared};
+use crate::signals::Held;
+use crate::supervise::{Outcome, Watched, Woken};
+use relive_trace::bytes::read_file_header;
+use relive_trace::control::{flag, mode};
+use relive_trace::layout::{FileHeader, end};
+use relive_trace::manifest::{self, FileEntry, Manifest, State, Text};
+use relive_trace::reader::checksum;
+use rustix::thread::{MembarrierQuery, membarrier_query};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub struct RecordOptions<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// The library to preload.
+    pub library: &'a Path,
+    /// The trace folder, existing and empty.
+    pub folder: &'a Path,
+    /// Version of the tool.
+    pub version: &'a str,
+}
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct Recorded {
+    /// How the program ended.
+    pub outcome: Outcome,
+    /// Data files of the recording.
+    pub files: usize,
+    /// Their size in bytes.
+    pub bytes: u64,
+    /// Processes whose recording stopped before they did.
+    pub stopped: usize,
+    /// Why the trace is not closed, if so.
+    pub incomplete: Option<RecordError>,
+    /// Recorded processes that went on when the first ended.
+    pub left_running: usize,
+}
+
+/// Why there is no recording, or only a part of one.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The trace can't be prepared or closed.
+    #[error("write trace {}: {cause}; {}", path.display(), remedy(cause))]
+    Trace {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The session's own means are not to be had.
+    #[error("prepare the recording: {0}")]
+    Session(io::Error),
+    /// The program could not be started.
+    #[error("start {}: {cause}", path.display())]
+    Start {
+        /// The program.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+}
+
+fn remedy(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::NotFound => "the folder was removed or moved; record again",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space or name another folder with -o",
+        io::ErrorKind::FileTooLarge => "raise the limit on file size (ulimit -f)",
+        _ => "name another folder with -o",
+    }
+}
+
+/// How long processes that outlive the first may take to end before the recording is closed around them.
+const STRAGGLERS_MS: u64 = 200;
+const STRAGGLERS_STEP_MS: u64 = 2;
+
+/// Runs the program and records it.
+///
+/// # Errors
+/// [`RecordError`] if the program was not started.
+pub fn record(options: &RecordOptions<'_>) -> Result<Recorded, RecordError> {
+    let RecordOptions { program, library, folder, version } = *options;
+    let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
+    let held = Held::new().map_err(RecordError::Session)?;
+    let mut manifest = begin_manifest(program, version).map_err(RecordError::Session)?;
+    data_file::create_first(&Series::Recorded.path(folder, 0)).map_err(trace_error)?;
+    manifest.write(folder).map_err(trace_error)?;
+    let setup = Setup { mode: mode::RECORD, flags: common_flags(), folder, thread_count: 0, plan_bytes: 0 };
+    let shared = Arc::new(Shared::new(&setup).map_err(RecordError::Session)?);
+    let service =
+        Service::start(Arc::clone(&shared), folder.to_owned(), Series::Recorded).map_err(RecordError::Session)?;
+    let launch = Launch {
+        path: &program.path,
+        command: &program.command,
+        environment: None,
+        folder: None,
+        library,
+        control: &shared.path(),
+        capture: false,
+    };
+    let start = |cause| RecordError::Start { path: program.path.clone(), cause };
+    let started = held.released(|| launch.start()).map_err(start)?;
+    let watched = Watched::new(started.child).map_err(RecordError::Session)?;
+    raise_own_file_limit();
+    // Beside the program on another core: what it needs is known before the program can end and be rebuilt.
+    let (libraries, outcome) = thread::scope(|scope| {
+        let libraries = scope.spawn(|| binary::libraries(&program.loader, &program.executable));
+        let outcome = wait(&watched, &held);
+        (libraries.join().unwrap_or_default(), outcome)
+    });
+    let outcome = outcome.map_err(RecordError::Session)?;
+    let left_running = close(&shared);
+    drop(service);
+    manifest.libraries = libraries;
+    manifest.fixed_layout = started.fixed_layout;
+    let finished = finish(&shared, folder, manifest, outcome);
+    let (files, bytes, incomplete) = match finished {
+        Ok(entries) => (entries.len(), entries.iter().map(|entry| entry.bytes).sum(), None),
+        Err(cause) => (0, 0, Some(trace_error(cause))),
+    };
+    let stopped = (0..files as u32).filter(|&process| stopped_early(folder, process)).count();
+    Ok(Recorded { outcome, files, bytes, stopped, incomplete, left_running })
+}
+
+/// The flags that both modes share.
+pub(crate) fn common_flags() -> u32 {
+    let both = MembarrierQuery::GLOBAL_EXPEDITED | MembarrierQuery::REGISTER_GLOBAL_EXPEDITED;
+    if membarrier_query().contains(both) { flag::MEMBARRIER } else { 0 }
+}
+
+fn begin_manifest(program: &Program, version: &str) -> io::Result<Manifest> {
+    let own = binary::describe(&launch::absolute(&program.executable))?;
+    let command = program.command.iter().cloned().map(Text::from).collect();
+    let mut manifest = Manifest::new(version, own, command, Text::from(std::env::current_dir()?));
+    manifest.environment =
+        launch::own_environment().into_iter().map(|(name, value)| (Text::from(name), Text::from(value))).collect();
+    manifest.host = binary::host();
+    manifest.started_ms = now_ms();
+    Ok(manifest)
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// The limit was meant for the program, which has its own copy by now; we grow files on its behalf.
+fn raise_own_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Fsize);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Fsize, limit);
+}
+
+fn wait(watched: &Watched, held: &Held) -> io::Result<Outcome> {
+    loop {
+        if let Woken::Ended(outcome) = watched.wait(held, None, None)? {
+            return Ok(outcome);
+        }
+    }
+}
+
+fn stopped_early(folder: &Path, process: u32) -> bool {
+    let mut head = [0; size_of::<FileHeader>()];
+    let read = File::open(Series::Recorded.path(folder, process)).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && read_file_header(&head).is_some_and(|header| header.end == end::STOPPED)
+}
+
+/// Waits a little for processes that are about to end, then tells the rest to stop recording. Returns their number.
+fn close(shared: &Shared) -> usize {
+    let deadline = Instant::now() + Duration::from_millis(STRAGGLERS_MS);
+    while recording_now(shared).next().is_some() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(STRAGGLERS_STEP_MS));
+    }
+    shared.control().mode.store(mode::CLOSED, Release);
+    recording_now(shared).count()
+}
+
+/// The process images that record and live.
+fn recording_now(shared: &Shared) -> impl Iterator<Item = u32> {
+    let used = shared.control().processes.iter().filter(|slot| slot.state.load(Acquire) == IN_USE);
+    used.filter(|slot| processes::alive(slot.pid.load(Acquire))).map(|slot| slot.process.load(Acquire))
+}
+
+/// Cuts the data files, sums them up and completes the manifest.
+///
+/// A process that goes on keeps its file under no name: cutting it would kill the process.
+fn finish(shared: &Shared, folder: &Path, mut manifest: Manifest, outcome: Outcome) -> io::Result<Vec<FileEntry>> {
+    let running: Vec<u32> = recording_now(shared).collect();
+    let mut entries = Vec::new();
+    for process in 0..shared.control().next_process.load(Acquire).max(1) {
+        let path = Series::Recorded.path(folder, process);
+        if process > 0 && !path.exists() {
+            continue;
+        }
+        if running.contains(&process) {
+            data_file::detach(&path)?;
+        }
+        let bytes = data_file::cut(&path)?;
+        entries.push(FileEntry::new(process, bytes, checksum(File::open(&path)?)?));
+    }
+    manifest.files.clone_from(&entries);
+    manifest.state = State::Complete;
+    manifest.ended_ms = Some(now_ms());
+    manifest.outcome = Some(match outcome {
+        Outcome::Exited(code) => manifest::Outcome::Exited(code as u8),
+        Outcome::Killed(signal) => manifest::Outcome::Killed(signal as u8),
+    });
+    manifest.write(folder)?;
+    Ok(entries)
+}

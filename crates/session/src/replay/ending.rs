@@ -1,0 +1,162 @@
+//! From the started program to the end of the replay, and what kind of end it was.
+
+use super::{
+    Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Stuck, TICK, Verdict,
+    Watch, Watched, Woken, io, manifest, processes,
+};
+use crate::service::IN_USE;
+use relive_trace::control::turn;
+use std::sync::atomic::Ordering::Acquire;
+
+/// How a replay ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// As the recording did, by itself.
+    AsRecorded(Outcome),
+    /// It was stopped where the recording ends: the process had been killed (or its recorder, without an outcome).
+    RecordingEnds(Option<Outcome>),
+    /// It went another way.
+    Diverged(Box<Report>),
+    /// The user ended it with this signal.
+    Interrupted(i32),
+}
+
+/// After the last event of a process that was killed from outside, what it still computes can't be told
+/// from what it would have done later.
+const AFTER_KILL: Duration = Duration::from_millis(300);
+/// Everything has run, nothing moves, and yet the program does not end as it did.
+const AFTER_EXIT: Duration = Duration::from_millis(900);
+/// Signals that a program's own doing raises.
+const OWN_SIGNALS: [i32; 10] = [4, 5, 6, 7, 8, 11, 13, 24, 25, 31];
+
+pub(super) struct Run<'a> {
+    pub(super) replayer: &'a Replayer,
+    pub(super) shared: &'a Shared,
+    pub(super) watched: &'a Watched,
+    pub(super) held: &'a Held,
+    pub(super) service: &'a Service,
+    pub(super) rule: &'a Rule,
+}
+
+impl Run<'_> {
+    pub(super) fn to_the_end(&self) -> io::Result<Ending> {
+        let mut watch = self.watch();
+        loop {
+            let ending = match self.watched.wait(self.held, Some(self.service.alarm()), Some(TICK))? {
+                Woken::Ended(outcome) => return Ok(self.after_first(outcome, &mut watch)),
+                Woken::Alarm => Some(diverged(self.scene().reported())),
+                Woken::Tick => self.look(&mut watch),
+            };
+            if let Some(ending) = ending {
+                self.watched.kill();
+                return Ok(ending);
+            }
+        }
+    }
+
+    pub(super) fn watch(&self) -> Watch {
+        let recording = self.replayer.recording();
+        let totals =
+            (0..recording.thread_count()).map(|index| recording.thread(index).map_or(0, |thread| thread.events));
+        Watch::new(totals.collect(), self.replayer.duration(), self.rule.is_derived(), Instant::now())
+    }
+
+    /// Every recorded event has run, and what would come then is not in the recording.
+    pub(super) fn is_at_end(&self, watch: &mut Watch, now: Instant) -> bool {
+        watch.look(self.shared.turns(), &Proc, now) == Verdict::AtEnd && self.cut_short()
+    }
+
+    /// The first process ended; others of the recording may still have to.
+    fn after_first(&self, outcome: Outcome, watch: &mut Watch) -> Ending {
+        if let (Some(signal), true) = (self.held.last(), Some(outcome) != self.recorded()) {
+            return Ending::Interrupted(signal);
+        }
+        let alarmed = || self.shared.control().divergence.claimed.load(Acquire) == 2;
+        while self.others_live() && !alarmed() {
+            match self.look(watch) {
+                Some(Ending::RecordingEnds(_)) => break,
+                Some(ending) => return ending,
+                None => std::thread::sleep(TICK / 10),
+            }
+        }
+        if alarmed() {
+            return diverged(self.scene().reported());
+        }
+        self.compare(outcome, watch)
+    }
+
+    fn compare(&self, outcome: Outcome, watch: &Watch) -> Ending {
+        match self.recorded() {
+            Some(recorded) if recorded != outcome => diverged(self.scene().ended(recorded, outcome)),
+            Some(Outcome::Killed(_)) => Ending::AsRecorded(outcome),
+            _ if watch.complete(self.shared.turns()) => Ending::AsRecorded(outcome),
+            _ => self.scene().incomplete().map_or(Ending::AsRecorded(outcome), diverged),
+        }
+    }
+
+    fn look(&self, watch: &mut Watch) -> Option<Ending> {
+        let now = Instant::now();
+        let turns = self.shared.turns();
+        let verdict = watch.look(turns, &Proc, now);
+        let complete = watch.complete(turns);
+        let still = watch.standstill(now);
+        let here = || Some(Ending::RecordingEnds(self.recorded()));
+        match verdict {
+            Verdict::AtEnd if self.cut_short() => here(),
+            Verdict::AtEnd if still >= AFTER_EXIT => Some(diverged(self.scene().stuck(self.going_on()))),
+            Verdict::Stuck(_) if complete && self.cut_short() => here(),
+            Verdict::Stuck(stuck) => Some(diverged(self.scene().stuck(stuck))),
+            Verdict::Going if complete && self.killed_from_outside() && still >= AFTER_KILL => here(),
+            Verdict::Going | Verdict::AtEnd => None,
+        }
+    }
+
+    /// Everything recorded has run, but the program does not end.
+    fn going_on(&self) -> Stuck {
+        let parked = self.shared.turns().iter().position(|slot| slot.state.load(Acquire) == turn::PARKED);
+        parked.map_or(Stuck::AllWait { thread: 0 }, |thread| Stuck::GoesOn { thread: thread as u32 })
+    }
+
+    /// The recording of some process ends before the process did.
+    fn cut_short(&self) -> bool {
+        let recording = self.replayer.recording();
+        !matches!(self.recorded(), Some(Outcome::Exited(_)))
+            || recording.cut().is_some()
+            || recording.processes().any(|process| process.end == End::Live)
+    }
+
+    fn killed_from_outside(&self) -> bool {
+        match self.recorded() {
+            Some(Outcome::Killed(signal)) => !OWN_SIGNALS.contains(&signal),
+            Some(Outcome::Exited(_)) => false,
+            None => true,
+        }
+    }
+
+    /// Processes of the session that still live, the first one aside, which was waited for.
+    fn others_live(&self) -> bool {
+        let used = self.shared.control().processes.iter().filter(|slot| slot.state.load(Acquire) == IN_USE);
+        used.map(|slot| slot.pid.load(Acquire)).any(|pid| pid != self.watched.pid() && processes::alive(pid))
+    }
+
+    /// How the first process ended in the recording, if that is known.
+    pub(super) fn recorded(&self) -> Option<Outcome> {
+        let recording = self.replayer.recording();
+        match recording.manifest.outcome {
+            Some(manifest::Outcome::Exited(code)) => Some(Outcome::Exited(code.into())),
+            Some(manifest::Outcome::Killed(signal)) => Some(Outcome::Killed(signal.into())),
+            None => match recording.process(0)?.end {
+                End::Exited { code, .. } => Some(Outcome::Exited((code & 0xFF) as i32)),
+                _ => None,
+            },
+        }
+    }
+
+    pub(super) fn scene(&self) -> Scene<'_> {
+        Scene::new(self.replayer.recording(), self.shared, self.rule.is_derived())
+    }
+}
+
+fn diverged(report: Report) -> Ending {
+    Ending::Diverged(Box::new(report))
+}

@@ -1,0 +1,218 @@
+//! The words of a divergence: what was recorded, what the program did instead,
+//! where each thread stood, and what the likely cause is.
+
+use crate::locate;
+use crate::place::Places;
+use crate::shared::Shared;
+use crate::signals;
+use crate::supervise::Outcome;
+use crate::watch::Stuck;
+use relive_order::Kind;
+use relive_trace::control::{TurnSlot, cause, turn};
+use relive_trace::recording::Recording;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// So many threads are listed.
+const STANDS_MAX: usize = 16;
+const NOT_RECORDED: &str = "an order that this level does not record (inline atomics, a hand-made lock, raw futex \
+                            calls), or a data race";
+
+/// A divergence in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Which thread did what instead of what was recorded, and where.
+    pub headline: String,
+    /// Where each thread stood.
+    pub stands: Vec<String>,
+    /// What the likely cause is.
+    pub likely: String,
+}
+
+/// What a report is made of; the replayed processes must still live.
+pub(crate) struct Scene<'a> {
+    recording: &'a Recording,
+    shared: &'a Shared,
+    derived: bool,
+    places: BTreeMap<u32, Places>,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn new(recording: &'a Recording, shared: &'a Shared, derived: bool) -> Self {
+        Self { recording, shared, derived, places: BTreeMap::new() }
+    }
+
+    /// The divergence that a process reported.
+    pub(crate) fn reported(mut self) -> Report {
+        let d = &self.shared.control().divergence;
+        let (thread, event) = (d.thread.load(Relaxed), d.event.load(Relaxed));
+        let (expected, found) = (d.expected.load(Relaxed), d.found.load(Relaxed));
+        let did = kind_name(d.did.load(Relaxed));
+        let total = self.total(thread);
+        let number = event + 1;
+        let (what, likely) = match d.cause.load(Relaxed) {
+            cause::HASH => (
+                format!(
+                    "event {number} of {total}: within the last 256 events it did another kind of operation than recorded"
+                ),
+                NOT_RECORDED,
+            ),
+            cause::CLOCK => (
+                format!(
+                    "event {number} of {total}: {did} does not follow the operation that it followed in the recording \
+                     (recorded time {expected}, object at {found})"
+                ),
+                NOT_RECORDED,
+            ),
+            cause::MORE_EVENTS => (format!("{did} after the last of its {total} recorded events"), NOT_RECORDED),
+            cause::FEWER_EVENTS => (format!("it ended after {event} of {total} recorded events"), NOT_RECORDED),
+            cause::MORE_THREADS => {
+                (format!("event {number} of {total}: {did} of a thread that the recording does not have"), NOT_RECORDED)
+            }
+            cause::VALUE => (
+                format!("event {number} of {total}: {did}, but the recording has the result of another operation here"),
+                NOT_RECORDED,
+            ),
+            cause::BUSY => (
+                format!("event {number} of {total}: {did}, but the object {:#x} is not free", d.object.load(Relaxed)),
+                "somebody holds it who was not recorded, or a data race",
+            ),
+            cause::FAILED => (
+                format!("event {number} of {total}: {did} returned {}, recorded was {}", found as i64, expected as i64),
+                "the program's surroundings differ: limits, memory, files or input",
+            ),
+            _ => (format!("event {number} of {total}: its recorded stream is damaged"), "a bug in relive"),
+        };
+        let place = self.call_place(thread, d.place.load(Relaxed));
+        self.finish(thread, &what, place, likely.to_owned())
+    }
+
+    /// What the watch found.
+    pub(crate) fn stuck(mut self, stuck: Stuck) -> Report {
+        let (Stuck::AllWait { thread }
+        | Stuck::Spins { thread }
+        | Stuck::Sleeps { thread }
+        | Stuck::GoesOn { thread }
+        | Stuck::Vanished { thread }) = stuck;
+        let slot = &self.shared.turns()[thread as usize];
+        let (event, total) = (slot.events.load(Acquire), self.total(thread));
+        let place = self.place(slot);
+        let at = place.as_deref().unwrap_or("an unknown place");
+        let name = self.recording.name(thread);
+        let outside = |does: &str| {
+            let what = format!("after event {event} of {total}: {does} outside any recorded operation");
+            (what, format!("thread {name} {does} at {at}: this order was not recorded at this level"))
+        };
+        let (what, likely) = match stuck {
+            Stuck::AllWait { .. } => {
+                (format!("after event {event} of {total}: it waits, and nobody can go on"), NOT_RECORDED.to_owned())
+            }
+            Stuck::GoesOn { .. } => (
+                format!("{} after the last of its {total} recorded events", kind_name(slot.kind.load(Relaxed))),
+                NOT_RECORDED.to_owned(),
+            ),
+            Stuck::Spins { .. } => outside("spins"),
+            Stuck::Sleeps { .. } => outside("blocks"),
+            Stuck::Vanished { .. } => {
+                (format!("it ended after {event} of {total} recorded events"), NOT_RECORDED.to_owned())
+            }
+        };
+        self.finish(thread, &what, place, likely)
+    }
+
+    /// The process ended in another way than recorded.
+    pub(crate) fn ended(mut self, recorded: Outcome, found: Outcome) -> Report {
+        let headline = format!("it {}, the recording {}", describe(found), describe(recorded));
+        let likely = NOT_RECORDED.to_owned();
+        Report { headline, stands: self.stands(u32::MAX), likely }
+    }
+
+    /// The process ended as recorded, but some thread had recorded events left.
+    pub(crate) fn incomplete(self) -> Option<Report> {
+        let turns = self.shared.turns();
+        let thread = (0..turns.len() as u32).find(|&i| turns[i as usize].events.load(Acquire) < self.total(i))?;
+        let (event, total) = (turns[thread as usize].events.load(Acquire), self.total(thread));
+        Some(self.finish(
+            thread,
+            &format!("it ended after {event} of {total} recorded events"),
+            None,
+            NOT_RECORDED.into(),
+        ))
+    }
+
+    fn finish(mut self, thread: u32, what: &str, place: Option<String>, likely: String) -> Report {
+        let at = place.map(|place| format!(", at {place}")).unwrap_or_default();
+        let headline = format!("thread {}, {what}{at}", self.recording.name(thread));
+        Report { headline, stands: self.stands(thread), likely }
+    }
+
+    fn stands(&mut self, except: u32) -> Vec<String> {
+        let live = |slot: &TurnSlot| !matches!(slot.state.load(Acquire), turn::UNBORN | turn::ENDED);
+        let turns = self.shared.turns();
+        let threads: Vec<u32> =
+            (0..turns.len() as u32).filter(|&index| index != except && live(&turns[index as usize])).collect();
+        let mut lines: Vec<String> = threads.iter().take(STANDS_MAX).map(|&index| self.stand(index)).collect();
+        if let Some(more) = threads.len().checked_sub(STANDS_MAX).filter(|&more| more > 0) {
+            lines.push(format!("and {more} more threads"));
+        }
+        lines
+    }
+
+    fn stand(&mut self, thread: u32) -> String {
+        let slot = &self.shared.turns()[thread as usize];
+        let (events, total) = (slot.events.load(Acquire), self.total(thread));
+        let kind = kind_name(slot.kind.load(Relaxed));
+        let state = match slot.state.load(Acquire) {
+            turn::RUNNING => "runs".to_owned(),
+            turn::WAITING => format!("waits with {kind} {}", self.awaited(slot)),
+            turn::BLOCKED => "is blocked".to_owned(),
+            turn::PARKED => "has come to the end of the recording".to_owned(),
+            _ => "stands at a divergence".to_owned(),
+        };
+        let at = self.place(slot).map(|place| format!(", at {place}")).unwrap_or_default();
+        format!("thread {}: {events} of {total} events, {state}{at}", self.recording.name(thread))
+    }
+
+    /// By the reference rule `wants` is a timestamp, otherwise (and at a process's end) a number of events.
+    fn awaited(&self, slot: &TurnSlot) -> String {
+        let (other, wants) = (slot.waits_for.load(Relaxed), slot.wants.load(Relaxed));
+        let Some(stream) = self.recording.thread(other) else { return "for a thread that was not recorded".to_owned() };
+        let done = self.shared.turns()[other as usize].events.load(Acquire);
+        let until = stream.index().events_until(wants.saturating_sub(1));
+        let event = if self.derived || until <= done { wants } else { until };
+        format!("for event {event} of thread {}", self.recording.name(other))
+    }
+
+    fn total(&self, thread: u32) -> u64 {
+        self.recording.thread(thread).map_or(0, |thread| thread.events)
+    }
+
+    fn call_place(&mut self, thread: u32, address: u64) -> Option<String> {
+        let pid = self.shared.turns().get(thread as usize)?.pid.load(Relaxed);
+        self.places_of(pid).of_call(address)
+    }
+
+    fn place(&mut self, slot: &TurnSlot) -> Option<String> {
+        let (pid, tid) = (slot.pid.load(Relaxed), slot.tid.load(Relaxed));
+        if slot.state.load(Acquire) == turn::RUNNING {
+            return locate::thread(self.places_of(pid), pid, tid);
+        }
+        let address = slot.place.load(Relaxed);
+        self.places_of(pid).of_call(address)
+    }
+
+    fn places_of(&mut self, pid: u32) -> &mut Places {
+        self.places.entry(pid).or_insert_with(|| Places::of(pid))
+    }
+}
+
+fn kind_name(code: u32) -> &'static str {
+    Kind::from_code(code as u8).map_or("an operation", Kind::name)
+}
+
+fn describe(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Exited(code) => format!("exited with {code}"),
+        Outcome::Killed(signal) => format!("was killed by {}", signals::name(signal)),
+    }
+}

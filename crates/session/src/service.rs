@@ -1,0 +1,220 @@
+//! Answers the recorded processes: grows their data files, frees what the dead
+//! leave, and passes on that a replay diverged.
+//!
+//! One thread that sleeps on the doorbell, apart from the one that waits for
+//! the program: a process stands still until its file has grown.
+
+use crate::data_file::{self, Series};
+use crate::processes;
+use crate::shared::Shared;
+use relive_trace::control::ProcessSlot;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::futex;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::thread::{self, JoinHandle};
+
+/// How long the doorbell may stay silent before the slots are looked through for dead processes.
+const ROUND: futex::Timespec = futex::Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+/// Value of `ProcessSlot::state` while a process uses it.
+pub(crate) const IN_USE: u32 = 1;
+/// Value of `Divergence::claimed` once the report is complete.
+const CLAIM_COMPLETE: u32 = 2;
+/// For failures without a number of their own.
+const EIO: i32 = 5;
+
+/// A running service; stops when dropped.
+#[derive(Debug)]
+pub struct Service {
+    work: Arc<Work>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Work {
+    shared: Arc<Shared>,
+    folder: PathBuf,
+    series: Series,
+    stop: AtomicBool,
+    refused: AtomicBool,
+    alarm: OwnedFd,
+}
+
+impl Service {
+    /// Starts serving the processes that map `shared`; their data files are in `folder`.
+    ///
+    /// # Errors
+    /// What the system says to a new thread or eventfd.
+    pub fn start(shared: Arc<Shared>, folder: PathBuf, series: Series) -> io::Result<Self> {
+        let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let work = Arc::new(Work {
+            shared,
+            folder,
+            series,
+            stop: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
+            alarm,
+        });
+        let body = Arc::clone(&work);
+        let thread = thread::Builder::new().name("relive-service".to_owned()).spawn(move || body.run())?;
+        Ok(Self { work, thread: Some(thread) })
+    }
+
+    /// Some process did not get the space that it asked for.
+    pub fn refused(&self) -> bool {
+        self.work.refused.load(Acquire)
+    }
+
+    /// Readable once a process reported a divergence.
+    pub fn alarm(&self) -> BorrowedFd<'_> {
+        self.work.alarm.as_fd()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.work.stop.store(true, Release);
+        let doorbell = &self.work.shared.control().doorbell;
+        doorbell.fetch_add(1, AcqRel);
+        let _ = futex::wake(doorbell, futex::Flags::empty(), i32::MAX as u32);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Work {
+    fn run(&self) {
+        let control = self.shared.control();
+        let mut suspects = vec![0; control.processes.len()];
+        let mut alarmed = false;
+        loop {
+            // Read before the slots: a request that is entered after we looked changes the word we sleep on.
+            let seen = control.doorbell.load(Acquire);
+            for slot in &control.processes {
+                if slot.state.load(Acquire) == IN_USE {
+                    self.answer(slot);
+                }
+            }
+            if !alarmed && control.divergence.claimed.load(Acquire) == CLAIM_COMPLETE {
+                alarmed = rustix::io::write(&self.alarm, &1u64.to_ne_bytes()).is_ok();
+            }
+            if self.stop.load(Acquire) {
+                return;
+            }
+            let quiet = futex::wait(&control.doorbell, futex::Flags::empty(), seen, Some(&ROUND));
+            if quiet == Err(rustix::io::Errno::TIMEDOUT) {
+                free_dead(&control.processes, &mut suspects);
+            }
+        }
+    }
+
+    /// A refused process is told once; it stops recording and does not ask again.
+    fn answer(&self, slot: &ProcessSlot) {
+        let (wanted, reserved) = (slot.wanted.load(Acquire), slot.reserved.load(Acquire));
+        if wanted <= reserved || slot.error.load(Relaxed) != 0 {
+            return;
+        }
+        let path = self.series.path(&self.folder, slot.process.load(Acquire));
+        match data_file::grow(&path, reserved, wanted) {
+            Ok(()) => slot.reserved.store(wanted, Release),
+            Err(error) => {
+                self.refused.store(true, Release);
+                slot.error.store(error.raw_os_error().unwrap_or(EIO), Release);
+            }
+        }
+        slot.reply.fetch_add(1, AcqRel);
+        let _ = futex::wake(&slot.reply, futex::Flags::empty(), i32::MAX as u32);
+    }
+}
+
+/// Frees the slots of processes that died without doing so.
+///
+/// Only on the second sight: between taking a slot and entering its pid a process looks like the slot's dead owner.
+fn free_dead(slots: &[ProcessSlot], suspects: &mut [u32]) {
+    for (slot, suspect) in slots.iter().zip(suspects) {
+        let pid = slot.pid.load(Acquire);
+        if slot.state.load(Acquire) != IN_USE || pid == 0 || processes::alive(pid) {
+            *suspect = 0;
+        } else if *suspect != pid {
+            *suspect = pid;
+        } else {
+            *suspect = 0;
+            if slot.pid.compare_exchange(pid, 0, AcqRel, Relaxed).is_ok() {
+                slot.state.store(0, Release);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IN_USE, Service, free_dead};
+    use crate::data_file::{Series, create_first};
+    use crate::shared::{Setup, Shared};
+    use relive_trace::control::mode;
+    use relive_trace::layout::WINDOW_BYTES;
+    use rustix::thread::futex;
+    use std::fs;
+    use std::path::Path;
+    use std::process::Command;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+    fn session(folder: &Path) -> Arc<Shared> {
+        let setup = Setup { mode: mode::RECORD, flags: 0, folder, thread_count: 0, plan_bytes: 0 };
+        Arc::new(Shared::new(&setup).unwrap())
+    }
+
+    fn ask(shared: &Shared, process: u32, wanted: u64) -> (u64, i32) {
+        let slot = &shared.control().processes[3];
+        slot.pid.store(std::process::id(), Release);
+        slot.process.store(process, Release);
+        slot.reserved.store(if process == 0 { WINDOW_BYTES } else { 0 }, Release);
+        slot.error.store(0, Release);
+        let reply = slot.reply.load(Acquire);
+        slot.wanted.store(wanted, Release);
+        slot.state.store(IN_USE, Release);
+        shared.control().doorbell.fetch_add(1, AcqRel);
+        futex::wake(&shared.control().doorbell, futex::Flags::empty(), 1).unwrap();
+        while slot.reply.load(Acquire) == reply {
+            let _ = futex::wait(&slot.reply, futex::Flags::empty(), reply, None);
+        }
+        (slot.reserved.load(Acquire), slot.error.load(Acquire))
+    }
+
+    #[test]
+    fn a_process_gets_the_space_it_asks_for_or_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        create_first(&Series::Recorded.path(folder.path(), 0)).unwrap();
+        let shared = session(folder.path());
+        let _service = Service::start(Arc::clone(&shared), folder.path().to_owned(), Series::Recorded).unwrap();
+        assert_eq!(ask(&shared, 0, 4 * WINDOW_BYTES), (4 * WINDOW_BYTES, 0));
+        assert_eq!(fs::metadata(folder.path().join("p00000.trace")).unwrap().len(), 4 * WINDOW_BYTES);
+        assert_eq!(ask(&shared, 9, WINDOW_BYTES), (WINDOW_BYTES, 0));
+        fs::remove_dir_all(folder.path()).unwrap();
+        assert_eq!(ask(&shared, 8, WINDOW_BYTES), (0, rustix::io::Errno::NOENT.raw_os_error()));
+    }
+
+    #[test]
+    fn the_slot_of_a_dead_process_is_freed_on_second_sight() {
+        let shared = session(Path::new("/"));
+        let slots = &shared.control().processes[..2];
+        let mut child = Command::new("/bin/true").spawn().unwrap();
+        child.wait().unwrap();
+        slots[0].pid.store(child.id(), Release);
+        slots[1].pid.store(std::process::id(), Release);
+        for slot in slots {
+            slot.state.store(IN_USE, Release);
+        }
+        let mut suspects = [0; 2];
+        free_dead(slots, &mut suspects);
+        assert_eq!(slots[0].state.load(Acquire), IN_USE);
+        free_dead(slots, &mut suspects);
+        assert_eq!((slots[0].state.load(Acquire), slots[1].state.load(Acquire)), (0, IN_USE));
+    }
+}

@@ -1,0 +1,176 @@
+//! The control memory: made and filled here, then read as the atomics it holds.
+//!
+//! Apart because this is the only unsafe code of the crate: a memfd is mapped
+//! and seen as [`Control`] and [`TurnSlot`]s. What is not atomic in them is
+//! written through the file before the program starts and never read again.
+
+use relive_trace::control::{CONTROL_MAGIC, Control, FOLDER_BYTES_MAX, TurnSlot};
+use relive_trace::layout::FORMAT_VERSION;
+use rustix::fs::{MemfdFlags, SealFlags};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// What a session starts with.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// One of `control::mode`.
+    pub mode: u32,
+    /// Bits of `control::flag`.
+    pub flags: u32,
+    /// The trace folder or the folder for learnt order.
+    pub folder: &'a Path,
+    /// Number of recorded threads (replay).
+    pub thread_count: u32,
+    /// Bytes of the plan (replay).
+    pub plan_bytes: u64,
+}
+
+/// The control memory of one session.
+#[derive(Debug)]
+pub struct Shared {
+    file: File,
+    map: memmap2::MmapRaw,
+    plan_offset: u64,
+    thread_count: usize,
+}
+
+/// What /proc shows of it.
+const NAME: &str = "relive-control";
+const TURNS_OFFSET: usize = size_of::<Control>().next_multiple_of(64);
+
+impl Shared {
+    /// Makes and fills the memory; the first reservation of process 0 is entered by nobody but its own process.
+    ///
+    /// # Errors
+    /// What the system says to making, growing and mapping it; `InvalidInput` if the folder's path is too long.
+    pub fn new(setup: &Setup<'_>) -> io::Result<Self> {
+        let folder = setup.folder.as_os_str().as_bytes();
+        if folder.len() > FOLDER_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the folder's path is too long"));
+        }
+        let thread_count = setup.thread_count as usize;
+        let plan_offset = TURNS_OFFSET + thread_count * size_of::<TurnSlot>();
+        let total = plan_offset + setup.plan_bytes as usize;
+        let memory = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let file = File::from(memory);
+        file.set_len(total as u64)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+        let head = Head { file: &file };
+        head.u64(offset_of!(Control, magic), CONTROL_MAGIC)?;
+        head.u32(offset_of!(Control, version), FORMAT_VERSION)?;
+        head.u32(offset_of!(Control, mode), setup.mode)?;
+        head.u32(offset_of!(Control, launcher), std::process::id())?;
+        head.u32(offset_of!(Control, flags), setup.flags)?;
+        head.u32(offset_of!(Control, thread_count), setup.thread_count)?;
+        head.u64(offset_of!(Control, turns_offset), TURNS_OFFSET as u64)?;
+        head.u64(offset_of!(Control, plan_offset), plan_offset as u64)?;
+        head.u64(offset_of!(Control, total_bytes), total as u64)?;
+        head.u32(offset_of!(Control, folder_len), folder.len() as u32)?;
+        file.write_all_at(folder, offset_of!(Control, folder) as u64)?;
+        file.write_all_at(&unborn(thread_count), TURNS_OFFSET as u64)?;
+        let map = memmap2::MmapRaw::map_raw(&file)?;
+        Ok(Self { file, map, plan_offset: plan_offset as u64, thread_count })
+    }
+
+    /// The path by which the program opens it.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
+    }
+
+    /// Where the plan is to be written before a program starts, exactly as many bytes as announced.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn plan_writer(&self) -> io::Result<impl Write> {
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(self.plan_offset))?;
+        Ok(BufWriter::with_capacity(1 << 16, file))
+    }
+
+    /// Whether the process `pid` has this memory mapped: then it is of this session, and not another one that
+    /// got the id of a process that ended.
+    pub fn is_mapped_by(&self, pid: u32) -> bool {
+        let inode = self.file.metadata().map(|metadata| metadata.ino().to_string()).unwrap_or_default();
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        maps.lines().filter(|line| line.contains(NAME)).any(|line| line.split(' ').nth(4) == Some(inode.as_str()))
+    }
+
+    /// The head of the memory. Only its atomics are to be read.
+    #[allow(unsafe_code)]
+    pub fn control(&self) -> &Control {
+        // SAFETY: the mapping is page-aligned, at least TURNS_OFFSET >= size_of::<Control>() bytes long, sealed
+        // against shrinking and lives as long as self. Every bit pattern is a valid Control (integers only).
+        // Other processes change it while we hold the reference, but whoever follows the rules only its atomics.
+        unsafe { &*self.map.as_ptr().cast::<Control>() }
+    }
+
+    /// The turns of all recorded threads.
+    #[allow(unsafe_code)]
+    pub fn turns(&self) -> &[TurnSlot] {
+        // SAFETY: as in `control`; new() made the memory thread_count slots longer than TURNS_OFFSET, which is a
+        // multiple of the slots' alignment of 64, and TurnSlot has atomics only.
+        unsafe {
+            let first = self.map.as_ptr().add(TURNS_OFFSET).cast::<TurnSlot>();
+            std::slice::from_raw_parts(first, self.thread_count)
+        }
+    }
+}
+
+/// Slots as they are before their threads exist.
+fn unborn(count: usize) -> Vec<u8> {
+    let never = u64::MAX.to_le_bytes();
+    let mut slot = [0u8; size_of::<TurnSlot>()];
+    for field in [offset_of!(TurnSlot, next), offset_of!(TurnSlot, wake_at)] {
+        slot[field..field + 8].copy_from_slice(&never);
+    }
+    slot.repeat(count)
+}
+
+struct Head<'a> {
+    file: &'a File,
+}
+
+impl Head<'_> {
+    fn u32(&self, offset: usize, value: u32) -> io::Result<()> {
+        self.file.write_all_at(&value.to_le_bytes(), offset as u64)
+    }
+
+    fn u64(&self, offset: usize, value: u64) -> io::Result<()> {
+        self.file.write_all_at(&value.to_le_bytes(), offset as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Setup, Shared};
+    use relive_trace::control::{CONTROL_MAGIC, mode, turn};
+    use std::fs;
+    use std::io::Write;
+    use std::path::Path;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn a_session_starts_with_unborn_threads_and_its_plan_in_place() {
+        let setup = Setup { mode: mode::REPLAY, flags: 1, folder: Path::new("/f"), thread_count: 3, plan_bytes: 8 };
+        let shared = Shared::new(&setup).unwrap();
+        let mut plan = shared.plan_writer().unwrap();
+        plan.write_all(b"the plan").and_then(|()| plan.flush()).unwrap();
+        let control = shared.control();
+        assert_eq!((control.magic, control.mode.load(Relaxed)), (CONTROL_MAGIC, mode::REPLAY));
+        assert_eq!(&control.folder[..control.folder_len as usize], b"/f");
+        assert_eq!(shared.turns().len(), 3);
+        for slot in shared.turns() {
+            assert_eq!(slot.state.load(Relaxed), turn::UNBORN);
+            assert_eq!((slot.next.load(Relaxed), slot.wake_at.load(Relaxed)), (u64::MAX, u64::MAX));
+        }
+        assert!(shared.is_mapped_by(std::process::id()) && !shared.is_mapped_by(1));
+        let bytes = fs::read(shared.path()).unwrap();
+        assert_eq!(bytes.len() as u64, control.total_bytes);
+        assert_eq!(&bytes[control.plan_offset as usize..], b"the plan");
+    }
+}

@@ -1,0 +1,111 @@
+//! What happens to signals while a program runs: the launcher outlives them so
+//! that the trace is finished, and the program gets each exactly once.
+//!
+//! The signals are blocked and read from a file descriptor. No handler is
+//! installed, so a disposition that the program is to inherit (`nohup`) stays.
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Those that end a program and that a user sends to end it.
+const HELD: [Signal; 6] =
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+/// `si_code` of a signal that the terminal sent: the whole foreground group got it, the program too.
+const FROM_KERNEL: i32 = 0x80;
+
+/// While it lives, the held signals of this thread and those it starts come here.
+#[derive(Debug)]
+pub struct Held {
+    source: SignalFd,
+    before: SigSet,
+    last: Cell<Option<i32>>,
+}
+
+impl Held {
+    /// Holds them back. To be called before the process starts other threads.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> io::Result<Self> {
+        let mut mask: SigSet = HELD.into_iter().collect();
+        let source = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        // Blocked, a file that grows past the limit is an error to us and not our end.
+        mask.add(Signal::SIGXFSZ);
+        let before = SigSet::thread_get_mask()?;
+        mask.thread_block()?;
+        Ok(Self { source, before, last: Cell::new(None) })
+    }
+
+    /// Runs `start` with the signal mask as it was before: a program started there inherits it.
+    /// A signal that comes meanwhile ends us, with nothing recorded yet.
+    pub fn released<T>(&self, start: impl FnOnce() -> T) -> T {
+        let held = SigSet::thread_get_mask();
+        let _ = self.before.thread_set_mask();
+        let result = start();
+        if let Ok(held) = held {
+            let _ = held.thread_set_mask();
+        }
+        result
+    }
+
+    /// Readable when a signal came.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.source.as_fd()
+    }
+
+    /// The signals that came and that the program didn't get by itself.
+    pub fn to_forward(&self) -> Vec<i32> {
+        let mut numbers = Vec::new();
+        while let Ok(Some(signal)) = self.source.read_signal() {
+            self.last.set(Some(signal.ssi_signo as i32));
+            if signal.ssi_code != FROM_KERNEL {
+                numbers.push(signal.ssi_signo as i32);
+            }
+        }
+        numbers
+    }
+
+    /// The last signal that came, from whomever.
+    pub fn last(&self) -> Option<i32> {
+        let forwarded = self.to_forward();
+        debug_assert!(forwarded.len() <= HELD.len(), "a signal that is pending is pending once");
+        self.last.get()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // What came and was not read must not end us now.
+        let _ = self.to_forward();
+        let _ = self.before.thread_set_mask();
+    }
+}
+
+/// The name of a signal, e.g. `SIGSEGV`.
+pub fn name(number: i32) -> String {
+    Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Held, name};
+    use nix::sys::signal::{Signal, raise};
+
+    #[test]
+    fn a_signal_that_a_process_sent_is_forwarded_and_does_not_end_us() {
+        let held = Held::new().unwrap();
+        assert!(held.to_forward().is_empty());
+        raise(Signal::SIGTERM).unwrap();
+        assert_eq!(held.to_forward(), [15]);
+        raise(Signal::SIGHUP).unwrap();
+        drop(held);
+    }
+
+    #[test]
+    fn signals_have_names() {
+        assert_eq!((name(11).as_str(), name(34).as_str()), ("SIGSEGV", "signal 34"));
+    }
+}

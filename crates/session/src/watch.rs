@@ -1,0 +1,301 @@
+//! Notices when a replay can't go on, and when it has come to the recording's end.
+//!
+//! It looks at the turn slots a few times a second and convicts only on
+//! evidence that load on the machine can't produce: nobody completed an event
+//! for a while, and each thread that is not waiting for a turn either burnt more
+//! processor time meanwhile than the whole recording took, or slept through it.
+//! A thread that merely gets no processor is never convicted.
+
+use crate::processes::{self, SystemCall, ThreadState};
+use relive_trace::control::{TurnSlot, turn};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
+
+/// How often to look.
+pub const TICK: Duration = Duration::from_millis(100);
+/// All threads wait for each other so long: stuck.
+const WAITING_MAX: Duration = Duration::from_millis(700);
+/// A thread whose turn it is wakes within the runtime's own bound on lost wake-ups.
+const WAKING_MAX: Duration = Duration::from_millis(1700);
+/// The shortest time that a thread may spend outside recorded operations.
+const OUTSIDE_MIN: Duration = Duration::from_millis(900);
+/// So long must everything be at rest at the end of the recording.
+const REST: Duration = Duration::from_millis(150);
+/// A longer time between two looks is a pause.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+/// What the kernel counts processor time in: `USER_HZ`, the same on every Linux.
+const TICKS_PER_SECOND: u32 = 100;
+/// A new thread has told its id after so long, on whatever machine.
+const BIRTH_MAX: Duration = Duration::from_secs(10);
+/// The shortest time for a sleep in a call other than a futex.
+const WORLD_MIN: Duration = Duration::from_millis(1700);
+/// The shortest time for waiting for child processes of which none is recorded.
+const CHILDREN_MIN: Duration = Duration::from_secs(10);
+const READ: i64 = 0;
+const WAIT4: i64 = 61;
+const FUTEX: i64 = 202;
+const WAITID: i64 = 247;
+
+/// What the watch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing to object to.
+    Going,
+    /// Every thread has run its last recorded event, and none runs on.
+    AtEnd,
+    /// It can't go on.
+    Stuck(Stuck),
+}
+
+/// Why it can't go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stuck {
+    /// Every thread waits for another one.
+    AllWait {
+        /// One that waits.
+        thread: u32,
+    },
+    /// A thread computes without reaching a recorded operation.
+    Spins {
+        /// The thread.
+        thread: u32,
+    },
+    /// A thread sleeps outside any recorded operation.
+    Sleeps {
+        /// The thread.
+        thread: u32,
+    },
+    /// A thread goes on after its last recorded event although the program ended by itself.
+    GoesOn {
+        /// The thread.
+        thread: u32,
+    },
+    /// A thread is gone with recorded events left.
+    Vanished {
+        /// The thread.
+        thread: u32,
+    },
+}
+
+/// What the kernel knows of threads; a trait so that tests need no processes.
+pub trait Kernel {
+    /// Its state; `None` if it is gone.
+    fn state(&self, pid: u32, tid: u32) -> Option<ThreadState>;
+    /// The call it sleeps in.
+    fn call(&self, pid: u32, tid: u32) -> Option<SystemCall>;
+}
+
+/// The real one.
+#[derive(Clone, Copy, Debug)]
+pub struct Proc;
+
+impl Kernel for Proc {
+    fn state(&self, pid: u32, tid: u32) -> Option<ThreadState> {
+        processes::thread_state(pid, tid)
+    }
+
+    fn call(&self, pid: u32, tid: u32) -> Option<SystemCall> {
+        processes::system_call(pid, tid)
+    }
+}
+
+/// A watch over one replay.
+#[derive(Debug)]
+pub struct Watch {
+    totals: Vec<u64>,
+    derived: bool,
+    outside_max: Duration,
+    progress: u64,
+    since: Instant,
+    looked: Instant,
+    rest_since: Option<Instant>,
+    /// Of each thread that ran when the standstill began: its processor time then, and whether it slept ever since.
+    running: Vec<Option<Running>>,
+    gone: Vec<bool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    ticks: u64,
+    slept: bool,
+}
+
+impl Watch {
+    /// Over a replay of threads with so many events each, whose recording took `recorded`; by a learnt order or not.
+    pub fn new(totals: Vec<u64>, recorded: Duration, derived: bool, now: Instant) -> Self {
+        let count = totals.len();
+        Self {
+            totals,
+            derived,
+            outside_max: OUTSIDE_MIN.max(recorded * 2),
+            progress: u64::MAX,
+            since: now,
+            looked: now,
+            rest_since: None,
+            running: vec![None; count],
+            gone: vec![false; count],
+        }
+    }
+
+    /// Every recorded event has run.
+    pub fn complete(&self, slots: &[TurnSlot]) -> bool {
+        slots.iter().zip(&self.totals).all(|(slot, &total)| slot.events.load(Acquire) >= total)
+    }
+
+    /// Looks at the threads once.
+    pub fn look(&mut self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> Verdict {
+        self.leave_out_pause(now);
+        let complete = self.complete(slots);
+        let progress = slots.iter().fold(0u64, |sum, slot| sum.wrapping_add(slot.events.load(Acquire)));
+        if progress != self.progress {
+            (self.progress, self.since, self.rest_since) = (progress, now, None);
+            self.running.fill(None);
+            self.gone.fill(false);
+            return Verdict::Going;
+        }
+        if let Some(thread) = self.vanished(slots, kernel) {
+            return Verdict::Stuck(Stuck::Vanished { thread });
+        }
+        let runs = |slot: &&TurnSlot| slot.state.load(Acquire) == turn::RUNNING && lives(slot, kernel);
+        let any_runs = slots.iter().any(|slot| runs(&slot));
+        if complete && !any_runs {
+            let rest_since = *self.rest_since.get_or_insert(now);
+            return if now - rest_since >= REST { Verdict::AtEnd } else { Verdict::Going };
+        }
+        self.rest_since = None;
+        if any_runs { self.look_at_running(slots, kernel, now) } else { self.look_at_waiting(slots, kernel, now) }
+    }
+
+    /// How long nothing has happened.
+    pub fn standstill(&self, now: Instant) -> Duration {
+        now - self.since
+    }
+
+    /// Time in which this process did not run (stopped, or the machine suspended) proves nothing.
+    fn leave_out_pause(&mut self, now: Instant) {
+        let gap = now - std::mem::replace(&mut self.looked, now);
+        if gap > PAUSE_MIN {
+            self.since += gap;
+            self.rest_since = self.rest_since.map(|since| since + gap);
+        }
+    }
+
+    /// A thread that is gone twice in a row: once may be the moment of its end.
+    fn vanished(&mut self, slots: &[TurnSlot], kernel: &impl Kernel) -> Option<u32> {
+        for (index, slot) in slots.iter().enumerate() {
+            let state = slot.state.load(Acquire);
+            if state == turn::UNBORN || slot.events.load(Acquire) >= self.totals[index] {
+                continue;
+            }
+            let gone = !lives(slot, kernel);
+            if std::mem::replace(&mut self.gone[index], gone) && gone {
+                return Some(index as u32);
+            }
+        }
+        None
+    }
+
+    fn look_at_waiting(&self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> Verdict {
+        if self.standstill(now) < WAITING_MAX || self.somebody_is_about_to_go(slots, kernel, now) {
+            return Verdict::Going;
+        }
+        let find = |wanted: &dyn Fn(usize, &TurnSlot) -> bool| {
+            slots.iter().enumerate().position(|(index, slot)| wanted(index, slot)).map(|thread| thread as u32)
+        };
+        let incomplete = |index: usize, slot: &TurnSlot| slot.events.load(Acquire) < self.totals[index];
+        if let Some(thread) = find(&|index, slot| slot.state.load(Acquire) == turn::ENDED && incomplete(index, slot)) {
+            return Verdict::Stuck(Stuck::Vanished { thread });
+        }
+        let waiting = find(&|_, slot| slot.state.load(Acquire) == turn::WAITING);
+        let first = waiting.or_else(|| find(&incomplete));
+        first.map_or(Verdict::Going, |thread| Verdict::Stuck(Stuck::AllWait { thread }))
+    }
+
+    /// A thread that could go on only gets no processor, or has not woken yet.
+    fn somebody_is_about_to_go(&self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> bool {
+        let still = self.standstill(now);
+        slots.iter().any(|slot| {
+            let (pid, tid) = (slot.pid.load(Relaxed), slot.tid.load(Relaxed));
+            let runnable = || kernel.state(pid, tid).is_some_and(|state| matches!(state.letter, 'R' | 'D'));
+            match slot.state.load(Acquire) {
+                turn::RUNNING => tid == 0 && still < BIRTH_MAX,
+                turn::WAITING => self.may_go(slots, slot) && (still < WAKING_MAX || runnable()),
+                turn::BLOCKED => runnable(),
+                _ => false,
+            }
+        })
+    }
+
+    /// What it waits for is there; it only hasn't woken yet.
+    ///
+    /// By the reference rule `wants` is a timestamp, but at a process's end it is the other's number of events.
+    fn may_go(&self, slots: &[TurnSlot], slot: &TurnSlot) -> bool {
+        let (wants, other) = (slot.wants.load(Acquire), slot.waits_for.load(Acquire) as usize);
+        let Some(awaited) = slots.get(other) else { return false };
+        let counts = self.derived || wants == self.totals[other];
+        if counts { awaited.events.load(Acquire) >= wants } else { awaited.next.load(Acquire) >= wants }
+    }
+
+    fn look_at_running(&mut self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> Verdict {
+        let still = self.standstill(now);
+        let mut verdict = None;
+        let (mut all, mut waited_enough) = (true, true);
+        for (index, slot) in slots.iter().enumerate() {
+            let (pid, tid) = (slot.pid.load(Relaxed), slot.tid.load(Relaxed));
+            if slot.state.load(Acquire) != turn::RUNNING || tid == 0 {
+                continue;
+            }
+            let Some(state) = kernel.state(pid, tid) else { continue };
+            let call = kernel.call(pid, tid);
+            let sleeps = matches!(state.letter, 'S' | 'D') && !waits_for_input(call, pid);
+            let enough = still >= self.patience(call, slots, pid);
+            let seen = self.running[index].get_or_insert(Running { ticks: state.ticks, slept: sleeps });
+            let burnt = Duration::from_secs(state.ticks.saturating_sub(seen.ticks)) / TICKS_PER_SECOND;
+            seen.slept &= sleeps && burnt.is_zero();
+            let found = if burnt >= self.outside_max * 9 / 10 {
+                Some(Stuck::Spins { thread: index as u32 })
+            } else {
+                waited_enough &= enough;
+                seen.slept.then_some(Stuck::Sleeps { thread: index as u32 })
+            };
+            all &= found.is_some();
+            // One that spins says more than one that sleeps; it may be what the sleeper waits for.
+            if matches!(found, Some(Stuck::Spins { .. })) || verdict.is_none() {
+                verdict = found.or(verdict);
+            }
+        }
+        waited_enough |= matches!(verdict, Some(Stuck::Spins { .. }));
+        match verdict.filter(|_| all && waited_enough && still >= self.outside_max) {
+            Some(stuck) if !self.somebody_is_about_to_go(slots, kernel, now) => Verdict::Stuck(stuck),
+            _ => Verdict::Going,
+        }
+    }
+
+    /// How long a thread may sleep outside recorded operations. In most calls it waits for the world outside the
+    /// recording, which may be slower this time.
+    fn patience(&self, call: Option<SystemCall>, slots: &[TurnSlot], pid: u32) -> Duration {
+        let alive = |slot: &TurnSlot| !matches!(slot.state.load(Acquire), turn::UNBORN | turn::ENDED);
+        let alone = || slots.iter().all(|slot| slot.pid.load(Relaxed) == pid || !alive(slot));
+        match call.map(|call| call.number) {
+            Some(FUTEX) | None => self.outside_max,
+            Some(WAIT4 | WAITID) if alone() => CHILDREN_MIN.max(self.outside_max * 2),
+            Some(_) => WORLD_MIN.max(self.outside_max * 2),
+        }
+    }
+}
+
+fn lives(slot: &TurnSlot, kernel: &impl Kernel) -> bool {
+    let (pid, tid) = (slot.pid.load(Relaxed), slot.tid.load(Relaxed));
+    // Created, but its kernel thread has not told its id yet.
+    tid == 0 || kernel.state(pid, tid).is_some()
+}
+
+/// A user at a terminal may take as long as he likes.
+fn waits_for_input(call: Option<SystemCall>, pid: u32) -> bool {
+    let Some(call) = call.filter(|call| call.number == READ) else { return false };
+    let target = std::fs::read_link(format!("/proc/{pid}/fd/{}", call.first)).unwrap_or_default();
+    target.starts_with("/dev/pts") || target.starts_with("/dev/tty")
+}
+
+#[cfg(test)]
+mod tests;

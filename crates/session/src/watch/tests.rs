@@ -1,0 +1,187 @@
+//! The watch over slots and kernel states that no real process has to produce.
+
+use super::{Kernel, Stuck, TICK, Verdict, Watch};
+use crate::processes::{SystemCall, ThreadState};
+use crate::shared::{Setup, Shared};
+use relive_trace::control::{TurnSlot, mode, turn};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+#[derive(Default)]
+struct Scene {
+    threads: RefCell<BTreeMap<u32, ThreadState>>,
+}
+
+impl Kernel for Scene {
+    fn state(&self, _: u32, tid: u32) -> Option<ThreadState> {
+        self.threads.borrow().get(&tid).copied()
+    }
+
+    fn call(&self, _: u32, _: u32) -> Option<SystemCall> {
+        None
+    }
+}
+
+struct Stage {
+    shared: Shared,
+    scene: Scene,
+    watch: Watch,
+    now: Instant,
+}
+
+impl Stage {
+    /// Each thread: state, events, total.
+    fn new(threads: &[(u32, u64, u64)], recorded: Duration) -> Self {
+        let setup = Setup {
+            mode: mode::REPLAY,
+            flags: 0,
+            folder: Path::new("/"),
+            thread_count: threads.len() as u32,
+            plan_bytes: 0,
+        };
+        let shared = Shared::new(&setup).unwrap();
+        let scene = Scene::default();
+        for (index, (slot, &(state, events, total))) in shared.turns().iter().zip(threads).enumerate() {
+            let tid = index as u32 + 1;
+            slot.state.store(state, Relaxed);
+            slot.events.store(events, Relaxed);
+            slot.next.store(if events < total { events + 1 } else { u64::MAX }, Relaxed);
+            slot.tid.store(tid, Relaxed);
+            scene.threads.borrow_mut().insert(tid, ThreadState { letter: 'S', ticks: 0 });
+        }
+        let now = Instant::now();
+        let watch = Watch::new(threads.iter().map(|thread| thread.2).collect(), recorded, false, now);
+        Self { shared, scene, watch, now }
+    }
+
+    fn slot(&self, index: usize) -> &TurnSlot {
+        &self.shared.turns()[index]
+    }
+
+    fn waits(self, index: usize, other: u32, wants: u64) -> Self {
+        self.slot(index).waits_for.store(other, Relaxed);
+        self.slot(index).wants.store(wants, Relaxed);
+        self
+    }
+
+    /// Looks for `time`; `each` runs before every look. The first verdict other than `Going`, and when.
+    fn watch(&mut self, time: Duration, each: impl Fn(&Stage)) -> (Verdict, Duration) {
+        let start = self.now;
+        while self.now - start < time {
+            each(self);
+            let verdict = self.watch.look(self.shared.turns(), &self.scene, self.now);
+            if verdict != Verdict::Going {
+                return (verdict, self.now - start);
+            }
+            self.now += TICK;
+        }
+        (Verdict::Going, time)
+    }
+
+    fn burn(&self, tid: u32, ticks: u64) {
+        let mut threads = self.scene.threads.borrow_mut();
+        let state = threads.get_mut(&tid).unwrap();
+        *state = ThreadState { letter: 'R', ticks: state.ticks + ticks };
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+const BRIEF: Duration = Duration::from_millis(10);
+const LIMIT: Duration = Duration::from_secs(2);
+
+#[test]
+fn threads_that_wait_for_each_other_are_stuck_within_two_seconds() {
+    let stage = Stage::new(&[(turn::WAITING, 1, 5), (turn::WAITING, 2, 5)], BRIEF);
+    let (verdict, after) = stage.waits(0, 1, 9).waits(1, 0, 9).watch(LONG, |_| ());
+    assert_eq!(verdict, Verdict::Stuck(Stuck::AllWait { thread: 0 }));
+    assert!(after < LIMIT);
+}
+
+#[test]
+fn progress_puts_the_verdict_off() {
+    let mut stage = Stage::new(&[(turn::WAITING, 1, 500), (turn::WAITING, 2, 5)], BRIEF);
+    let (verdict, _) = stage.watch(LONG / 2, |stage| {
+        stage.slot(0).events.fetch_add(1, Relaxed);
+    });
+    assert_eq!(verdict, Verdict::Going);
+}
+
+#[test]
+fn a_thread_that_gets_no_processor_is_never_convicted() {
+    let mut stage = Stage::new(&[(turn::RUNNING, 1, 5), (turn::WAITING, 2, 5)], BRIEF).waits(1, 0, 9);
+    assert_eq!(stage.watch(LONG, |stage| stage.burn(1, 0)).0, Verdict::Going);
+}
+
+#[test]
+fn a_thread_that_burns_processor_time_outside_is_convicted_by_the_recordings_length() {
+    let threads = [(turn::WAITING, 2, 5), (turn::RUNNING, 1, 5)];
+    let (verdict, after) = Stage::new(&threads, BRIEF).waits(0, 1, 9).watch(LONG, |stage| stage.burn(2, 10));
+    assert_eq!(verdict, Verdict::Stuck(Stuck::Spins { thread: 1 }));
+    assert!(after < LIMIT);
+    let recorded = Duration::from_secs(10);
+    let (verdict, after) = Stage::new(&threads, recorded).waits(0, 1, 9).watch(LONG, |stage| stage.burn(2, 10));
+    assert_eq!(verdict, Verdict::Stuck(Stuck::Spins { thread: 1 }));
+    assert!(after >= 2 * recorded);
+}
+
+#[test]
+fn a_thread_that_sleeps_outside_is_convicted_unless_another_one_computes() {
+    let mut stage = Stage::new(&[(turn::RUNNING, 1, 5), (turn::RUNNING, 1, 5)], BRIEF);
+    assert_eq!(stage.watch(LONG, |stage| stage.burn(2, 0)).0, Verdict::Going);
+    stage.scene.threads.borrow_mut().get_mut(&2).unwrap().letter = 'S';
+    stage.slot(1).events.fetch_add(1, Relaxed);
+    assert_eq!(stage.watch(LONG, |_| ()).0, Verdict::Stuck(Stuck::Sleeps { thread: 0 }));
+}
+
+#[test]
+fn a_thread_gone_with_events_left_is_missed_and_one_without_is_not() {
+    let mut stage = Stage::new(&[(turn::RUNNING, 5, 5), (turn::WAITING, 1, 5)], BRIEF);
+    stage.scene.threads.borrow_mut().remove(&2);
+    assert_eq!(stage.watch(LONG, |_| ()).0, Verdict::Stuck(Stuck::Vanished { thread: 1 }));
+    let mut stage = Stage::new(&[(turn::RUNNING, 5, 5), (turn::PARKED, 5, 5)], BRIEF);
+    stage.scene.threads.borrow_mut().remove(&1);
+    assert_eq!(stage.watch(LONG, |_| ()).0, Verdict::AtEnd);
+}
+
+#[test]
+fn a_thread_that_could_go_on_but_gets_no_processor_acquits_all() {
+    let mut stage = Stage::new(&[(turn::RUNNING, 1, 5), (turn::BLOCKED, 1, 5)], BRIEF);
+    assert_eq!(stage.watch(LONG, |stage| stage.burn(2, 0)).0, Verdict::Going);
+    let mut stage = Stage::new(&[(turn::WAITING, 1, 5), (turn::BLOCKED, 1, 5)], BRIEF).waits(0, 1, 9);
+    assert_eq!(stage.watch(LONG, |stage| stage.burn(2, 0)).0, Verdict::Going);
+    let mut stage = Stage::new(&[(turn::WAITING, 1, 5), (turn::ENDED, 5, 5)], BRIEF).waits(0, 1, 5);
+    assert_eq!(stage.watch(LONG, |stage| stage.burn(1, 0)).0, Verdict::Going);
+}
+
+#[test]
+fn a_pause_of_the_whole_session_convicts_nobody() {
+    let mut stage = Stage::new(&[(turn::WAITING, 1, 5), (turn::WAITING, 2, 5)], BRIEF).waits(0, 1, 9).waits(1, 0, 9);
+    assert_eq!(stage.watch(2 * TICK, |_| ()).0, Verdict::Going);
+    stage.now += LONG;
+    assert_eq!(stage.watch(2 * TICK, |_| ()).0, Verdict::Going);
+    assert_eq!(stage.watch(LONG, |_| ()).0, Verdict::Stuck(Stuck::AllWait { thread: 0 }));
+}
+
+#[test]
+fn a_thread_that_ended_early_is_named_and_not_the_one_that_waits_for_it() {
+    let stage = Stage::new(&[(turn::WAITING, 1, 5), (turn::ENDED, 2, 5)], BRIEF);
+    let (verdict, after) = stage.waits(0, 1, 9).watch(LONG, |_| ());
+    assert_eq!(verdict, Verdict::Stuck(Stuck::Vanished { thread: 1 }));
+    assert!(after < LIMIT);
+}
+
+#[test]
+fn the_end_is_where_all_events_have_run_and_nobody_runs_on() {
+    let threads = [(turn::PARKED, 5, 5), (turn::BLOCKED, 3, 3), (turn::ENDED, 2, 2), (turn::UNBORN, 0, 0)];
+    assert_eq!(Stage::new(&threads, BRIEF).watch(LONG, |_| ()).0, Verdict::AtEnd);
+}
+
+#[test]
+fn parked_threads_with_an_unborn_one_missing_are_stuck() {
+    let threads = [(turn::PARKED, 5, 5), (turn::UNBORN, 0, 3)];
+    let (verdict, _) = Stage::new(&threads, BRIEF).watch(LONG, |_| ());
+    assert_eq!(verdict, Verdict::Stuck(Stuck::AllWait { thread: 1 }));
+}

@@ -1,0 +1,100 @@
+//! Which file a shared mapping belongs to, from `/proc/self/maps`.
+//!
+//! Objects shared between processes have no common address; device, inode and
+//! offset name them everywhere.
+
+use crate::syscall;
+
+/// A hash of device, inode and file offset of the byte at `address`; `None` if no shared mapping has it.
+pub fn identity(address: usize) -> Option<u64> {
+    let fd = syscall::open(b"/proc/self/maps\0", 0);
+    if fd < 0 {
+        return None;
+    }
+    let found = scan(fd as u32, address);
+    syscall::close(fd as u32);
+    found
+}
+
+fn scan(fd: u32, address: usize) -> Option<u64> {
+    let mut buffer = [0u8; 2048];
+    let mut filled = 0;
+    loop {
+        let got = syscall::read(fd, &mut buffer[filled..]);
+        if got <= 0 {
+            return None;
+        }
+        filled += got as usize;
+        let mut start = 0;
+        while let Some(end) = buffer[start..filled].iter().position(|&b| b == b'\n') {
+            if let Some(found) = line(&buffer[start..start + end], address) {
+                return Some(found);
+            }
+            start += end + 1;
+        }
+        // A line that fills the buffer has a very long path; its fields are at the front, so it may be dropped.
+        if start == 0 && filled == buffer.len() {
+            start = filled;
+        }
+        buffer.copy_within(start..filled, 0);
+        filled -= start;
+    }
+}
+
+/// `start-end perms offset major:minor inode path`
+fn line(text: &[u8], address: usize) -> Option<u64> {
+    let mut fields = text.split(|&b| b == b' ').filter(|f| !f.is_empty());
+    let mut range = fields.next()?.split(|&b| b == b'-').map(hexadecimal);
+    let (start, end) = (range.next()??, range.next()??);
+    if !(start..end).contains(&(address as u64)) {
+        return None;
+    }
+    if fields.next()?.last() != Some(&b's') {
+        return None;
+    }
+    let offset = hexadecimal(fields.next()?)?;
+    let device = fields.next()?;
+    let inode = fields.next()?;
+    let mut hash = 0xCBF2_9CE4_8422_2325u64;
+    for &b in device.iter().chain(b" ").chain(inode) {
+        hash = (hash ^ b as u64).wrapping_mul(0x0100_0000_01B3);
+    }
+    let position = address as u64 - start + offset;
+    Some((hash ^ position).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ position)
+}
+
+fn hexadecimal(text: &[u8]) -> Option<u64> {
+    text.iter().try_fold(0u64, |v, &b| Some(v << 4 | (b as char).to_digit(16)? as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{identity, line};
+
+    #[test]
+    fn the_same_byte_of_a_file_has_one_identity_wherever_it_is_mapped() {
+        let a = line(b"7f00-9000 rw-s 00001000 08:01 1234 /dev/shm/x", 0x8000);
+        let b = line(b"1000-9000 rw-s 00001000 08:01 1234 /dev/shm/x", 0x1100);
+        assert_eq!(a, b);
+        assert!(a.is_some());
+        assert_ne!(a, line(b"1000-9000 rw-s 00001000 08:01 1234 /dev/shm/x", 0x1108));
+        assert_ne!(a, line(b"1000-9000 rw-s 00001000 08:01 1235 /dev/shm/x", 0x1100));
+        assert_eq!(line(b"1000-9000 rw-s 00001000 08:01 1234", 0x9000), None);
+    }
+
+    #[test]
+    fn private_memory_has_none() {
+        let here = 0u8;
+        assert_eq!(identity((&raw const here).addr()), None);
+        assert_eq!(line(b"1000-9000 rw-p 00001000 08:01 1234 /dev/shm/x", 0x1100), None);
+    }
+
+    #[test]
+    fn finds_a_shared_mapping_of_its_own() {
+        let mapped = crate::syscall::mmap(4096, crate::syscall::MAP_SHARED | 0x20, -1, 0);
+        assert!(mapped > 0);
+        let first = identity(mapped as usize);
+        assert!(first.is_some());
+        assert_ne!(first, identity(mapped as usize + 8));
+    }
+}

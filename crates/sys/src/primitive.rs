@@ -1,0 +1,45 @@
+//! Atomics and the futex, replaceable by loom's models (`--cfg loom`).
+//!
+//! The two lock-free protocols of the runtime, [`crate::lock`] and
+//! [`crate::wake`], are written against this module and nothing else, so that
+//! loom can run them through every interleaving.
+
+#[cfg(not(loom))]
+mod real {
+    pub use crate::syscall::{futex_wait, futex_wake};
+    pub use core::cell::UnsafeCell;
+    pub use core::hint::spin_loop;
+    pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+}
+
+#[cfg(loom)]
+mod model {
+    pub use core::sync::atomic::compiler_fence;
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    use loom::sync::{Condvar, Mutex};
+
+    loom::lazy_static! {
+        static ref QUEUE: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+    }
+
+    /// The kernel's promise: the comparison and going to sleep are one step against any wake.
+    pub fn futex_wait(word: &AtomicU32, expected: u32, _milliseconds: Option<u32>) -> isize {
+        let held = QUEUE.0.lock().unwrap();
+        if word.load(Ordering::SeqCst) == expected {
+            drop(QUEUE.1.wait(held).unwrap());
+        }
+        0
+    }
+
+    /// All words share one queue: a sleeper may wake for nothing, which a futex allows too.
+    pub fn futex_wake(_word: &AtomicU32, _count: u32) {
+        let _held = QUEUE.0.lock().unwrap();
+        QUEUE.1.notify_all();
+    }
+}
+
+#[cfg(loom)]
+pub use model::*;
+#[cfg(not(loom))]
+pub use real::*;

@@ -1,0 +1,205 @@
+//! What the kernel tells a signal handler, and how to send a signal to oneself
+//! so that its handler runs as if the kernel had sent it.
+//!
+//! Apart from the other calls because it knows layouts of x86-64 Linux.
+
+use crate::syscall::syscall6;
+
+const RT_SIGACTION: usize = 13;
+const RT_SIGPROCMASK: usize = 14;
+const TIMER_CREATE: usize = 222;
+const TIMER_SETTIME: usize = 223;
+const TIMER_DELETE: usize = 226;
+const RT_TGSIGQUEUEINFO: usize = 297;
+
+/// `siginfo_t`: 128 bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Info {
+    /// `si_signo`.
+    pub number: i32,
+    /// `si_errno`.
+    pub error: i32,
+    /// `si_code`.
+    pub code: i32,
+    gap: u32,
+    /// Sender's process id, or a timer's id.
+    pub pid: i32,
+    /// Sender's user id.
+    pub uid: u32,
+    /// `si_value`, for [`SI_QUEUE`] and [`SI_TIMER`].
+    pub value: u64,
+    rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<Info>() == 128);
+
+/// `si_code` of `sigqueue`.
+pub const SI_QUEUE: i32 = -1;
+/// `si_code` of a timer.
+pub const SI_TIMER: i32 = -2;
+/// `si_code` of `tgkill`.
+pub const SI_TKILL: i32 = -6;
+
+impl Info {
+    /// What a signal sent by this process looks like.
+    pub const fn from_us(number: i32, pid: u32) -> Self {
+        Self { number, error: 0, code: SI_TKILL, gap: 0, pid: pid as i32, uid: 0, value: 0, rest: [0; 12] }
+    }
+}
+
+/// The start of `ucontext_t`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Context {
+    flags: u64,
+    link: u64,
+    stack: [u64; 3],
+    /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip and more.
+    registers: [u64; 23],
+}
+
+const RDI: usize = 8;
+const RSI: usize = 9;
+const RDX: usize = 12;
+const RAX: usize = 13;
+const RIP: usize = 16;
+const SYSCALL: [u8; 2] = [0x0F, 0x05];
+const EINTR: i64 = -4;
+
+/// A system call that a signal interrupted, as far as the registers still tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted {
+    /// Whether it returned, or ended with `EINTR`, or will be restarted.
+    pub finished: bool,
+    /// Its result, if it finished.
+    pub result: i64,
+    /// Its first three arguments.
+    pub arguments: [u64; 3],
+}
+
+impl Context {
+    /// Where the thread was.
+    pub fn place(&self) -> usize {
+        self.registers[RIP] as usize
+    }
+
+    /// The system call that the thread was in, or has just left.
+    ///
+    /// # Safety
+    /// The context must be one that the kernel made for a thread of this process.
+    pub unsafe fn system_call(&self) -> Option<Interrupted> {
+        let (place, rax) = (self.registers[RIP] as *const [u8; 2], self.registers[RAX] as i64);
+        let arguments = [self.registers[RDI], self.registers[RSI], self.registers[RDX]];
+        // SAFETY: the thread was about to run the instruction here, and an instruction of the same function stands
+        // before it but at the first byte of a page, where nothing is read.
+        unsafe {
+            if place.read_unaligned() == SYSCALL {
+                // The kernel winds back to the instruction what it will restart.
+                return Some(Interrupted { finished: false, result: 0, arguments });
+            }
+            if place.addr().is_multiple_of(4096) || place.cast::<u8>().sub(2).cast::<[u8; 2]>().read() != SYSCALL {
+                return None;
+            }
+        }
+        Some(Interrupted { finished: rax != EINTR, result: rax, arguments })
+    }
+}
+
+/// Sends a signal with this information to a thread of this process.
+pub fn queue(pid: u32, tid: u32, info: &Info) -> isize {
+    let (number, info) = (info.number as usize, core::ptr::from_ref(info).addr());
+    // SAFETY: the kernel reads the 128 bytes of the information.
+    unsafe { syscall6(RT_TGSIGQUEUEINFO, pid as usize, tid as usize, number, info, 0, 0) }
+}
+
+/// Whether a signal's handler lies in the code of the library that contains this function.
+pub fn handler_is_own(number: u32) -> bool {
+    let mut action = [0usize; 4];
+    // SAFETY: without a new action only the old one, four words, is written.
+    unsafe { syscall6(RT_SIGACTION, number as usize, 0, (&raw mut action).addr(), 8, 0, 0) };
+    is_own_code(action[0])
+}
+
+/// Whether the calling thread blocks a signal.
+pub fn is_blocked(number: u32) -> bool {
+    let mut mask = 0u64;
+    // SAFETY: without a new mask only the old one, eight bytes, is written.
+    unsafe { syscall6(RT_SIGPROCMASK, 0, 0, (&raw mut mask).addr(), 8, 0, 0) };
+    mask >> (number - 1) & 1 != 0
+}
+
+/// A kernel timer that sends a signal to one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer(i32);
+
+impl Timer {
+    /// A timer that sends `number` with `value` to the thread `tid`; `None` if the kernel has none left.
+    pub fn new(tid: u32, number: u32, value: u64) -> Option<Self> {
+        #[repr(C)]
+        struct Event {
+            value: u64,
+            number: u32,
+            notify: u32,
+            tid: u32,
+            rest: [u32; 11],
+        }
+        const MONOTONIC: usize = 1;
+        const THREAD_ID: u32 = 4;
+        let event = Event { value, number, notify: THREAD_ID, tid, rest: [0; 11] };
+        let mut id = 0i32;
+        let (event, out) = ((&raw const event).addr(), (&raw mut id).addr());
+        // SAFETY: the kernel reads the event and writes the timer's number.
+        let made = unsafe { syscall6(TIMER_CREATE, MONOTONIC, event, out, 0, 0, 0) };
+        (made == 0).then_some(Self(id))
+    }
+
+    /// Lets it strike once.
+    pub fn set(self, milliseconds: u32) {
+        let span = [0i64, 0, 0, i64::from(milliseconds) * 1_000_000];
+        // SAFETY: the kernel reads an interval and a time, four words.
+        unsafe { syscall6(TIMER_SETTIME, self.0 as usize, 0, (&raw const span).addr(), 0, 0, 0) };
+    }
+
+    /// Gives it back.
+    pub fn delete(self) {
+        // SAFETY: no pointers.
+        unsafe { syscall6(TIMER_DELETE, self.0 as usize, 0, 0, 0, 0, 0) };
+    }
+}
+
+core::arch::global_asm!(".hidden __ehdr_start", ".hidden etext");
+
+/// Whether an address lies in the code of the library, or program, that contains this function.
+pub fn is_own_code(address: usize) -> bool {
+    let (start, end): (usize, usize);
+    // SAFETY: two addresses that the linker defines in every image.
+    unsafe {
+        core::arch::asm!("lea {s}, [rip + __ehdr_start]", "lea {e}, [rip + etext]",
+            s = out(reg) start, e = out(reg) end, options(nostack, nomem, preserves_flags));
+    }
+    (start..end).contains(&address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Info, is_blocked, is_own_code, queue};
+    use crate::syscall;
+
+    #[test]
+    fn knows_its_own_code() {
+        assert!(is_own_code(knows_its_own_code as *const () as usize));
+        assert!(!is_own_code("heap".to_owned().as_ptr().addr()));
+    }
+
+    #[test]
+    fn a_blocked_signal_can_be_queued() {
+        const SIGURG: u32 = 23;
+        let before = syscall::block_signals();
+        assert!(is_blocked(SIGURG));
+        assert_eq!(queue(syscall::getpid(), syscall::gettid(), &Info::from_us(SIGURG as i32, syscall::getpid())), 0);
+        // SIGURG is ignored by default, so that taking the block away drops it.
+        syscall::set_signal_mask(before);
+        assert!(!is_blocked(SIGURG));
+    }
+}

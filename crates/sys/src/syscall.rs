@@ -1,0 +1,243 @@
+//! System calls by the bare instruction: they neither touch `errno` nor pass
+//! through any function that the program, or we, could have interposed.
+//!
+//! Every wrapper returns the kernel's value: negative errno on failure.
+
+use core::arch::asm;
+use core::sync::atomic::AtomicU32;
+
+/// Numbers from `asm/unistd_64.h` that the runtime itself uses.
+pub mod number {
+    #![allow(missing_docs)]
+    pub const READ: usize = 0;
+    pub const WRITE: usize = 1;
+    pub const CLOSE: usize = 3;
+    pub const FSTAT: usize = 5;
+    pub const MMAP: usize = 9;
+    pub const MUNMAP: usize = 11;
+    pub const RT_SIGPROCMASK: usize = 14;
+    pub const SCHED_YIELD: usize = 24;
+    pub const MADVISE: usize = 28;
+    pub const GETPID: usize = 39;
+    pub const EXIT: usize = 60;
+    pub const KILL: usize = 62;
+    pub const GETPPID: usize = 110;
+    pub const GETTID: usize = 186;
+    pub const FUTEX: usize = 202;
+    pub const EXIT_GROUP: usize = 231;
+    pub const TGKILL: usize = 234;
+    pub const OPENAT: usize = 257;
+    pub const RT_TGSIGQUEUEINFO: usize = 297;
+    pub const MEMBARRIER: usize = 324;
+}
+
+/// `EINTR`, negated as the kernel returns it.
+pub const EINTR: isize = -4;
+/// `ESRCH`, negated.
+pub const ESRCH: isize = -3;
+/// `ETIMEDOUT`, negated.
+pub const ETIMEDOUT: isize = -110;
+
+/// One system call.
+///
+/// # Safety
+/// As for the call itself: pointers among the arguments must be valid for what
+/// the kernel does with them.
+#[allow(clippy::many_single_char_names)] // The kernel's own names for its six arguments are no better.
+#[inline(always)]
+pub unsafe fn syscall6(n: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+    let r: isize;
+    // SAFETY: the kernel clobbers rcx, r11 and rax only; memory effects are the caller's promise.
+    unsafe {
+        asm!("syscall", inlateout("rax") n as isize => r, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+            in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    r
+}
+
+#[inline(always)]
+unsafe fn syscall3(n: usize, a: usize, b: usize, c: usize) -> isize {
+    // SAFETY: forwarded.
+    unsafe { syscall6(n, a, b, c, 0, 0, 0) }
+}
+
+/// Kernel id of the calling thread.
+pub fn gettid() -> u32 {
+    // SAFETY: no pointers.
+    unsafe { syscall3(number::GETTID, 0, 0, 0) as u32 }
+}
+
+/// Id of the calling process, never cached: right in a fork or vfork child.
+pub fn getpid() -> u32 {
+    // SAFETY: no pointers.
+    unsafe { syscall3(number::GETPID, 0, 0, 0) as u32 }
+}
+
+/// Whether a process exists and may be signalled.
+pub fn process_exists(pid: u32) -> bool {
+    // SAFETY: no pointers; signal 0 delivers nothing.
+    unsafe { syscall3(number::KILL, pid as usize, 0, 0) != ESRCH }
+}
+
+/// Whether a thread of process `pid` exists.
+pub fn thread_exists(pid: u32, tid: u32) -> bool {
+    // SAFETY: no pointers; signal 0 delivers nothing.
+    unsafe { syscall3(number::TGKILL, pid as usize, tid as usize, 0) != ESRCH }
+}
+
+/// Writes to a descriptor; the number of bytes or a negative errno.
+pub fn write(fd: u32, bytes: &[u8]) -> isize {
+    // SAFETY: the slice is readable for its length.
+    unsafe { syscall3(number::WRITE, fd as usize, bytes.as_ptr() as usize, bytes.len()) }
+}
+
+/// Reads from a descriptor; the number of bytes or a negative errno.
+pub fn read(fd: u32, bytes: &mut [u8]) -> isize {
+    // SAFETY: the slice is writable for its length.
+    unsafe { syscall3(number::READ, fd as usize, bytes.as_mut_ptr() as usize, bytes.len()) }
+}
+
+/// Closes a descriptor.
+pub fn close(fd: u32) {
+    // SAFETY: no pointers; the descriptor is the runtime's own.
+    unsafe { syscall3(number::CLOSE, fd as usize, 0, 0) };
+}
+
+/// Type and permission bits of an open file.
+pub fn file_mode(fd: u32) -> Option<u32> {
+    const STAT_BYTES: usize = 144;
+    const MODE_OFFSET: usize = 24;
+    let mut stat = [0u8; STAT_BYTES];
+    // SAFETY: the kernel fills at most a struct stat, which has this size on x86-64.
+    let result = unsafe { syscall3(number::FSTAT, fd as usize, stat.as_mut_ptr() as usize, 0) };
+    let bytes = stat[MODE_OFFSET..MODE_OFFSET + 4].try_into().ok()?;
+    (result == 0).then(|| u32::from_le_bytes(bytes))
+}
+
+/// `O_RDWR`.
+pub const O_RDWR: u32 = 2;
+/// `O_CREAT | O_EXCL`.
+pub const O_CREATE_NEW: u32 = 0o100 | 0o200;
+const O_CLOEXEC: u32 = 0o2_000_000;
+const AT_FDCWD: isize = -100;
+
+/// Opens a path given as bytes with a final zero, close-on-exec, mode 0600.
+///
+/// # Panics
+/// If the path doesn't end in a zero byte.
+pub fn open(path: &[u8], flags: u32) -> isize {
+    assert!(path.last() == Some(&0), "a path for the kernel ends in a zero byte");
+    // SAFETY: the path is terminated, as just checked.
+    unsafe {
+        let flags = (flags | O_CLOEXEC) as usize;
+        syscall6(number::OPENAT, AT_FDCWD as usize, path.as_ptr() as usize, flags, 0o600, 0, 0)
+    }
+}
+
+/// `MAP_SHARED`.
+pub const MAP_SHARED: u32 = 1;
+/// `MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE`.
+pub const MAP_PRIVATE_ANONYMOUS: u32 = 2 | 0x20 | 0x4000;
+
+/// Maps readable and writable memory where the kernel likes; the address or a negative errno.
+pub fn mmap(len: usize, flags: u32, fd: i32, offset: u64) -> isize {
+    const READ_WRITE: usize = 3;
+    // SAFETY: a new mapping at an address the kernel chooses aliases nothing.
+    unsafe { syscall6(number::MMAP, 0, len, READ_WRITE, flags as usize, fd as isize as usize, offset as usize) }
+}
+
+/// Unmaps memory.
+///
+/// # Safety
+/// Nothing may use the range afterwards.
+pub unsafe fn munmap(address: usize, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { syscall3(number::MUNMAP, address, len, 0) };
+}
+
+/// Drops this process's pages of a shared file mapping; the file keeps the data.
+///
+/// # Safety
+/// The range must be a shared file mapping: on private memory this would zero it.
+pub unsafe fn drop_pages(address: usize, len: usize) {
+    const MADV_DONTNEED: usize = 4;
+    // SAFETY: the caller's promise.
+    unsafe { syscall3(number::MADVISE, address, len, MADV_DONTNEED) };
+}
+
+/// Gives up the processor once.
+pub fn sched_yield() {
+    // SAFETY: no pointers.
+    unsafe { syscall3(number::SCHED_YIELD, 0, 0, 0) };
+}
+
+/// Ends the whole process.
+pub fn exit_group(code: u32) -> ! {
+    loop {
+        // SAFETY: does not return.
+        unsafe { syscall3(number::EXIT_GROUP, code as usize, 0, 0) };
+    }
+}
+
+/// Sends a signal to a thread of a process.
+pub fn tgkill(pid: u32, tid: u32, signal: u32) -> isize {
+    // SAFETY: no pointers.
+    unsafe { syscall3(number::TGKILL, pid as usize, tid as usize, signal as usize) }
+}
+
+#[repr(C)]
+struct Timespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+const FUTEX_WAIT: usize = 0;
+const FUTEX_WAKE: usize = 1;
+
+/// Sleeps while `word` holds `expected`, at most `milliseconds` if given. Works across processes.
+/// Returns 0, `-EAGAIN`, `-EINTR` or [`ETIMEDOUT`].
+pub fn futex_wait(word: &AtomicU32, expected: u32, milliseconds: Option<u32>) -> isize {
+    let limit =
+        milliseconds.map(|ms| Timespec { seconds: (ms / 1000) as i64, nanoseconds: (ms % 1000) as i64 * 1_000_000 });
+    let limit = limit.as_ref().map_or(0, |t| core::ptr::from_ref(t) as usize);
+    // SAFETY: the word and the time limit outlive the call.
+    unsafe { syscall6(number::FUTEX, word.as_ptr() as usize, FUTEX_WAIT, expected as usize, limit, 0, 0) }
+}
+
+/// Wakes up to `count` sleepers of `word`.
+pub fn futex_wake(word: &AtomicU32, count: u32) {
+    // SAFETY: the kernel only uses the address as a key.
+    unsafe { syscall3(number::FUTEX, word.as_ptr() as usize, FUTEX_WAKE, count as usize) };
+}
+
+const MEMBARRIER_GLOBAL_EXPEDITED: usize = 2;
+const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: usize = 4;
+
+/// Makes this process take part in [`membarrier`].
+pub fn membarrier_register() -> bool {
+    // SAFETY: no pointers.
+    unsafe { syscall3(number::MEMBARRIER, MEMBARRIER_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0 }
+}
+
+/// A full memory barrier on every running thread of every registered process.
+pub fn membarrier() -> bool {
+    // SAFETY: no pointers.
+    unsafe { syscall3(number::MEMBARRIER, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) == 0 }
+}
+
+/// Blocks every signal of the calling thread and returns the mask it had.
+pub fn block_signals() -> u64 {
+    set_signal_mask(u64::MAX)
+}
+
+/// Sets the calling thread's signal mask and returns the one it had.
+pub fn set_signal_mask(mask: u64) -> u64 {
+    const SIG_SETMASK: usize = 2;
+    let mut old = 0u64;
+    // SAFETY: both masks are eight bytes, as the last argument says.
+    unsafe {
+        let (new, old) = (&raw const mask as usize, &raw mut old as usize);
+        syscall6(number::RT_SIGPROCMASK, SIG_SETMASK, new, old, 8, 0, 0);
+    }
+    old
+}

@@ -1,0 +1,241 @@
+//! Assembly around calls that may not return: cancellation, `pthread_exit` and
+//! C++ exceptions unwind from the real function through us.
+//!
+//! Unwinding through a Rust `extern "C"` frame is undefined, so no Rust frame is
+//! on the stack during such a call. A trampoline has call frame information and a
+//! personality routine without language data: when the unwinder removes its
+//! frame, [`Frame::unwound`] is called, and unwinding goes on.
+//!
+//! ```text
+//! program ─▶ trampoline ─▶ before(frame)    Rust: says which function to call, or none
+//!                       ─▶ real(args)       from the trampoline's own frame
+//!                       ─▶ after(frame)     Rust: gives the result
+//! ```
+//!
+//! The personality routine is given an opaque context of whichever unwinder the
+//! program uses; instead of asking it, frames are kept in a list per thread.
+
+use crate::tls;
+
+/// The stack frame of a trampoline, shared between `before`, the assembly and `after`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Frame {
+    /// The arguments that are passed in registers, which `before` may change.
+    pub args: [usize; 6],
+    /// What the real function returned, or what `before` put there to skip it. While the frame is unwound: the
+    /// unwinder's actions, see [`FORCED`].
+    pub result: usize,
+    /// Return address into the caller.
+    pub place: usize,
+    /// Called with this frame when it is unwound, if set. Set by [`Frame::watch`].
+    pub unwound: Option<unsafe extern "C" fn(*mut Frame)>,
+    previous: *mut Frame,
+    /// For the front's own use.
+    pub scratch: [usize; 4],
+}
+
+/// Bytes of a [`Frame`] in the assembly below.
+const FRAME_BYTES: usize = 112;
+const _: () = assert!(size_of::<Frame>() == FRAME_BYTES);
+
+impl Frame {
+    /// Asks for `unwound` to be called if this frame is unwound before [`Frame::unwatch`].
+    pub fn watch(&mut self, unwound: unsafe extern "C" fn(*mut Frame)) {
+        let this = core::ptr::from_mut(self);
+        let mut top = tls::get::<{ tls::FRAMES }>() as *mut Frame;
+        while !top.is_null() && top < this {
+            // A frame below ours was left by longjmp.
+            // SAFETY: only read to go on along the list; the memory is this thread's stack.
+            top = unsafe { (*top).previous };
+        }
+        self.previous = top;
+        self.unwound = Some(unwound);
+        tls::set::<{ tls::FRAMES }>(this as usize);
+    }
+
+    /// Ends [`Frame::watch`].
+    pub fn unwatch(&mut self) {
+        if self.unwound.take().is_some() {
+            tls::set::<{ tls::FRAMES }>(self.previous as usize);
+        }
+    }
+}
+
+/// Bit of the unwinder's actions: the thread ends, by cancellation or `pthread_exit`; else it is an exception.
+pub const FORCED: usize = 8;
+
+/// The personality routine of every trampoline (Itanium C++ ABI, section 1.6).
+///
+/// # Safety
+/// For the unwinder only, on a thread whose innermost watched frame is the one being removed.
+pub unsafe extern "C" fn personality(
+    _version: i32,
+    actions: i32,
+    _class: u64,
+    _exception: usize,
+    _context: usize,
+) -> i32 {
+    const CLEANUP_PHASE: i32 = 2;
+    const CONTINUE_UNWIND: i32 = 8;
+    let frame = tls::get::<{ tls::FRAMES }>() as *mut Frame;
+    if actions & CLEANUP_PHASE != 0 && !frame.is_null() {
+        // SAFETY: frames are unwound innermost first, and this one is still on the stack.
+        let unwound = unsafe {
+            let unwound = (*frame).unwound;
+            (*frame).unwatch();
+            (*frame).result = actions as usize;
+            unwound
+        };
+        if let Some(unwound) = unwound {
+            // SAFETY: set by the front for exactly this frame.
+            unsafe { unwound(frame) };
+        }
+    }
+    CONTINUE_UNWIND
+}
+
+/// Defines an exported function that runs `before`, perhaps the real function, then `after`.
+///
+/// `before: unsafe extern "C" fn(*mut Frame) -> usize` returns the address to call with the
+/// frame's arguments, or 0. `after: unsafe extern "C" fn(*mut Frame) -> usize` returns the result.
+#[macro_export]
+macro_rules! trampoline {
+    ($(#[$doc:meta])* private $name:ident, $before:path, $after:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name() {
+            $crate::trampoline!(@body $before, $after)
+        }
+    };
+    ($(#[$doc:meta])* $name:ident, $before:path, $after:path) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As for the function that this one stands in front of.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() {
+            $crate::trampoline!(@body $before, $after)
+        }
+    };
+    (@body $before:path, $after:path) => {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                ".cfi_personality 0x1b, {personality}",
+                "push rbp",
+                ".cfi_def_cfa_offset 16",
+                ".cfi_offset rbp, -16",
+                "mov rbp, rsp",
+                ".cfi_def_cfa_register rbp",
+                "sub rsp, 112",
+                "mov [rsp], rdi",
+                "mov [rsp + 8], rsi",
+                "mov [rsp + 16], rdx",
+                "mov [rsp + 24], rcx",
+                "mov [rsp + 32], r8",
+                "mov [rsp + 40], r9",
+                "mov rax, [rbp + 8]",
+                "mov [rsp + 56], rax",
+                "mov qword ptr [rsp + 64], 0",
+                "mov rdi, rsp",
+                "call {before}",
+                "test rax, rax",
+                "jz 2f",
+                "mov r11, rax",
+                "mov rdi, [rsp]",
+                "mov rsi, [rsp + 8]",
+                "mov rdx, [rsp + 16]",
+                "mov rcx, [rsp + 24]",
+                "mov r8, [rsp + 32]",
+                "mov r9, [rsp + 40]",
+                "xor eax, eax",
+                "call r11",
+                "mov [rsp + 48], rax",
+                "2:",
+                "mov rdi, rsp",
+                "call {after}",
+                "leave",
+                ".cfi_def_cfa rsp, 8",
+                "ret",
+                ".cfi_endproc",
+                before = sym $before,
+                after = sym $after,
+                personality = sym $crate::trampoline::personality,
+            )
+    };
+}
+
+/// Defines an exported function that hands its arguments on, with its return address as one more.
+///
+/// The number is how many arguments the function takes (0 to 5); the target takes one more `usize`.
+#[macro_export]
+macro_rules! front {
+    ($(#[$doc:meta])* $name:ident, 0, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov rdi, [rsp]", $target); };
+    ($(#[$doc:meta])* $name:ident, 1, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov rsi, [rsp]", $target); };
+    ($(#[$doc:meta])* $name:ident, 2, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov rdx, [rsp]", $target); };
+    ($(#[$doc:meta])* $name:ident, 3, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov rcx, [rsp]", $target); };
+    ($(#[$doc:meta])* $name:ident, 4, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov r8, [rsp]", $target); };
+    ($(#[$doc:meta])* $name:ident, 5, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov r9, [rsp]", $target); };
+    (@ $(#[$doc:meta])* $name:ident, $load:literal, $target:path) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As for the function that this one stands in front of.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(".cfi_startproc", $load, "jmp {target}", ".cfi_endproc", target = sym $target)
+        }
+    };
+}
+
+/// Defines an exported function that runs `before` and then becomes the real function: nothing of it stays on
+/// the stack, so it takes any number of arguments, and the real function may unwind or not return.
+///
+/// `before: unsafe extern "C" fn(usize × 5, place: usize) -> usize` sees the first five register arguments and
+/// the return address, and returns where to go on.
+#[macro_export]
+macro_rules! detour {
+    ($(#[$doc:meta])* $name:ident, $before:path) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As for the function that this one stands in front of.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push rbp",
+                ".cfi_def_cfa_offset 16",
+                ".cfi_offset rbp, -16",
+                "mov rbp, rsp",
+                ".cfi_def_cfa_register rbp",
+                "sub rsp, 64",
+                "mov [rsp], rdi",
+                "mov [rsp + 8], rsi",
+                "mov [rsp + 16], rdx",
+                "mov [rsp + 24], rcx",
+                "mov [rsp + 32], r8",
+                "mov [rsp + 40], r9",
+                "mov [rsp + 48], rax",
+                "mov r9, [rbp + 8]",
+                "call {before}",
+                "mov r11, rax",
+                "mov rdi, [rsp]",
+                "mov rsi, [rsp + 8]",
+                "mov rdx, [rsp + 16]",
+                "mov rcx, [rsp + 24]",
+                "mov r8, [rsp + 32]",
+                "mov r9, [rsp + 40]",
+                "mov rax, [rsp + 48]",
+                "leave",
+                ".cfi_def_cfa rsp, 8",
+                "jmp r11",
+                ".cfi_endproc",
+                before = sym $before,
+            )
+        }
+    };
+}

@@ -1,0 +1,167 @@
+//! Sleeping until another thread's progress reaches a value, without a lock and
+//! without a lost wake-up.
+//!
+//! A sleeper stores in `wake_at` the smallest value that somebody needs, then
+//! looks at the progress again, then sleeps on `sequence`. A publisher stores its
+//! progress, then looks at `wake_at`. Each needs a full barrier between its store
+//! and its load, or both could miss each other. Publishing is the hot side: where
+//! the kernel has `membarrier`, the sleeper runs the barrier for everybody and
+//! the publisher only keeps the compiler from reordering ([`Barrier::Asymmetric`]).
+//!
+//! The publisher resets `wake_at` before it raises `sequence`. So a sleeper whose
+//! threshold was wiped out by the reset has read the old `sequence`, does not fall
+//! asleep, and tries again.
+
+use crate::primitive::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence, futex_wait, futex_wake};
+
+/// Who runs the full barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barrier {
+    /// Publisher and sleeper each their own.
+    Symmetric,
+    /// The sleeper, for both, through `membarrier`.
+    Asymmetric,
+}
+
+/// One thread's progress as others wait on it. Progress only grows.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// How far the thread is.
+    pub reached: &'a AtomicU64,
+    /// The smallest progress that somebody sleeps for; `u64::MAX` if nobody.
+    pub wake_at: &'a AtomicU64,
+    /// What sleepers sleep on.
+    pub sequence: &'a AtomicU32,
+}
+
+/// A lost wake-up would be a bug; this only bounds its damage to a delay.
+const SLEEP_MS: u32 = 500;
+
+impl Progress<'_> {
+    /// After `reached` was stored as `value`: wakes those whom it satisfies.
+    #[inline(always)]
+    pub fn announce(&self, value: u64, barrier: Barrier) {
+        match barrier {
+            Barrier::Asymmetric => compiler_fence(Ordering::SeqCst),
+            Barrier::Symmetric => fence(Ordering::SeqCst),
+        }
+        if self.wake_at.load(Ordering::Relaxed) <= value {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) {
+        self.wake_at.store(u64::MAX, Ordering::SeqCst);
+        self.sequence.fetch_add(1, Ordering::SeqCst);
+        futex_wake(self.sequence, i32::MAX as u32);
+    }
+
+    /// Sleeps until `reached` is at least `wanted`. `in_vain` runs after each sleep that didn't bring it there.
+    pub fn sleep_until(&self, wanted: u64, barrier: Barrier, in_vain: impl Fn()) {
+        loop {
+            let sequence = self.sequence.load(Ordering::SeqCst);
+            self.wake_at.fetch_min(wanted, Ordering::SeqCst);
+            match barrier {
+                #[cfg(not(loom))]
+                Barrier::Asymmetric => {
+                    crate::syscall::membarrier();
+                }
+                _ => fence(Ordering::SeqCst),
+            }
+            if self.reached.load(Ordering::Acquire) >= wanted {
+                return;
+            }
+            futex_wait(self.sequence, sequence, Some(SLEEP_MS));
+            if self.reached.load(Ordering::Acquire) >= wanted {
+                return;
+            }
+            in_vain();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Barrier, Progress};
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+    fn hand_over(barrier: Barrier) {
+        static WORDS: [(AtomicU64, AtomicU64, AtomicU32); 2] =
+            [const { (AtomicU64::new(0), AtomicU64::new(u64::MAX), AtomicU32::new(0)) }; 2];
+        let progress = |i: usize| {
+            let (reached, wake_at, sequence) = &WORDS[i];
+            Progress { reached, wake_at, sequence }
+        };
+        let start = WORDS[0].0.load(Ordering::Relaxed);
+        std::thread::scope(|s| {
+            for me in 0..2usize {
+                s.spawn(move || {
+                    for round in start + 1..start + 2000 {
+                        progress(1 - me).sleep_until(round - 1, barrier, || ());
+                        progress(me).reached.store(round, Ordering::Release);
+                        progress(me).announce(round, barrier);
+                    }
+                });
+            }
+        });
+        assert_eq!(WORDS[0].0.load(Ordering::Relaxed), start + 1999);
+    }
+
+    #[test]
+    fn two_threads_in_step_by_their_own_barriers() {
+        hand_over(Barrier::Symmetric);
+    }
+
+    #[test]
+    fn two_threads_in_step_by_membarrier() {
+        if crate::syscall::membarrier_register() {
+            hand_over(Barrier::Asymmetric);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod interleavings {
+    use super::{Barrier, Progress};
+    use crate::primitive::{AtomicU32, AtomicU64, Ordering};
+    use loom::sync::Arc;
+
+    struct Words {
+        reached: AtomicU64,
+        wake_at: AtomicU64,
+        sequence: AtomicU32,
+    }
+
+    impl Words {
+        fn progress(&self) -> Progress<'_> {
+            Progress { reached: &self.reached, wake_at: &self.wake_at, sequence: &self.sequence }
+        }
+    }
+
+    #[test]
+    fn no_sleeper_is_forgotten() {
+        loom::model(|| {
+            let words = Arc::new(Words {
+                reached: AtomicU64::new(0),
+                wake_at: AtomicU64::new(u64::MAX),
+                sequence: AtomicU32::new(0),
+            });
+            let sleepers: Vec<_> = [1, 2]
+                .into_iter()
+                .map(|wanted| {
+                    let words = words.clone();
+                    loom::thread::spawn(move || words.progress().sleep_until(wanted, Barrier::Symmetric, || ()))
+                })
+                .collect();
+            for value in [1, 2] {
+                words.reached.store(value, Ordering::Release);
+                words.progress().announce(value, Barrier::Symmetric);
+            }
+            for sleeper in sleepers {
+                sleeper.join().unwrap();
+            }
+        });
+    }
+}

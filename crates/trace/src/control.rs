@@ -1,0 +1,232 @@
+//! The memory that the launcher and the recorded processes share while they run.
+//!
+//! One memfd a session, mapped by every process of it; this is the only thing
+//! that crosses into the guest besides the environment variables below. Neither
+//! side trusts the other to live: each word is atomic, nothing is a lock.
+//!
+//! Recording: a process that needs its data file to grow stores
+//! [`ProcessSlot::wanted`], raises [`Control::doorbell`] and wakes it; the launcher
+//! reserves the space (`fallocate`), stores `reserved` or `error`, raises `reply`
+//! and wakes that. Growing here would kill the program under `RLIMIT_FSIZE`.
+//!
+//! Replay: the turns stand in [`TurnSlot`]s behind this header, one for each
+//! recorded thread, and behind those the plan (see [`crate::plan`]).
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+/// Path of the control memory, e.g. `/proc/PID/fd/N`.
+pub const ENV_CONTROL: &str = "RELIVE_CONTROL";
+/// Who started this image: `parent-thread.child-number.clock`, decimal. Absent in the first process.
+pub const ENV_LINK: &str = "RELIVE_LINK";
+/// `Control::magic`.
+pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"RLVCTRL\x01");
+/// Process images that can record at the same time.
+pub const PROCESS_SLOTS: usize = 1024;
+/// Objects shared between processes that are not mutexes.
+pub const SHARED_OBJECTS: usize = 4096;
+/// Bytes of the folder's path, at most.
+pub const FOLDER_BYTES_MAX: usize = 4096;
+
+/// Values of [`Control::mode`].
+pub mod mode {
+    /// The session is over: stop recording.
+    pub const CLOSED: u32 = 0;
+    /// Recording.
+    pub const RECORD: u32 = 1;
+    /// Replaying.
+    pub const REPLAY: u32 = 2;
+}
+
+/// Bits of [`Control::flags`].
+pub mod flag {
+    /// Replay follows the timestamps and writes the derived order to `learn-p{process:05}.trace`.
+    pub const LEARN: u32 = 1;
+    /// Replay follows the derived order of the plan.
+    pub const DERIVED: u32 = 2;
+    /// A debugger is attached: the runtime never gives up on its own.
+    pub const DEBUGGER: u32 = 4;
+    /// `membarrier` works: publishers need no fence (`MEMBARRIER_CMD_GLOBAL_EXPEDITED`).
+    pub const MEMBARRIER: u32 = 8;
+    /// The program may be another build: operations on streams that the recording does not have run without an event.
+    pub const REBUILT: u32 = 16;
+}
+
+/// The head of the control memory.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Control {
+    /// [`CONTROL_MAGIC`].
+    pub magic: u64,
+    /// [`crate::layout::FORMAT_VERSION`].
+    pub version: u32,
+    /// One of [`mode`].
+    pub mode: AtomicU32,
+    /// Process id of the launcher.
+    pub launcher: u32,
+    /// Bits of [`flag`].
+    pub flags: u32,
+    /// Futex: raised when a process wants something from the launcher.
+    pub doorbell: AtomicU32,
+    /// Index of the next process image. The launcher made the file of image 0.
+    pub next_process: AtomicU32,
+    /// Index of the next thread (recording). Thread 0 is the first process's main thread.
+    pub next_thread: AtomicU32,
+    /// Number of [`TurnSlot`]s and plan threads (replay).
+    pub thread_count: u32,
+    /// Byte offset of the turn slots from the start of this memory; a multiple of 64.
+    pub turns_offset: u64,
+    /// Byte offset of the plan; a multiple of 64.
+    pub plan_offset: u64,
+    /// Bytes of the whole memory.
+    pub total_bytes: u64,
+    /// Bytes used of `folder`.
+    pub folder_len: u32,
+    /// Every thread of a replay with an index below this one has run its last event, the first thread aside,
+    /// which usually outlives all others.
+    pub settled: AtomicU32,
+    /// One more than the largest index of a thread that was created in this replay.
+    pub born: AtomicU32,
+    /// Number of threads created in this replay so far: a scan of the slots during which it moved must be repeated.
+    pub births: AtomicU32,
+    /// The largest clock that a thread had before a call that may have woken another one through the kernel
+    /// (recording): who returns from such a wait joins it.
+    pub latest: AtomicU64,
+    /// The trace folder (recording) or the folder for learnt order (replay), absolute.
+    pub folder: [u8; FOLDER_BYTES_MAX],
+    /// The first divergence that a process met.
+    pub divergence: Divergence,
+    /// Who records now.
+    pub processes: [ProcessSlot; PROCESS_SLOTS],
+    /// Clocks of process-shared objects.
+    pub shared: [SharedObject; SHARED_OBJECTS],
+}
+
+/// A process image that records or replays now.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct ProcessSlot {
+    /// 0 free, 1 in use. Taken by the process, freed by it or, if it died, by the launcher.
+    pub state: AtomicU32,
+    /// Process id.
+    pub pid: AtomicU32,
+    /// Index of the image.
+    pub process: AtomicU32,
+    /// Futex: raised with each answer of the launcher.
+    pub reply: AtomicU32,
+    /// Bytes of data file that the process would like to have.
+    pub wanted: AtomicU64,
+    /// Bytes of data file that it may touch.
+    pub reserved: AtomicU64,
+    /// errno of a failed reservation, 0 if none.
+    pub error: AtomicI32,
+}
+
+/// The clock of an object in memory shared between processes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SharedObject {
+    /// Hash of device, inode and offset; 0 free. Set once.
+    pub key: AtomicU64,
+    /// Lamport clock (recording and replay).
+    pub clock: AtomicU64,
+    /// Last event in a replay: thread << 40 | events.
+    pub last: AtomicU64,
+}
+
+/// Values of [`TurnSlot::state`].
+pub mod turn {
+    /// Not created yet.
+    pub const UNBORN: u32 = 0;
+    /// Runs the program.
+    pub const RUNNING: u32 = 1;
+    /// Waits for its turn: see `waits_for` and `wants`.
+    pub const WAITING: u32 = 2;
+    /// Blocked in a real primitive without time limit (join, a static initialiser).
+    pub const BLOCKED: u32 = 3;
+    /// Past its last recorded event, held there because the recording ended before it did.
+    pub const PARKED: u32 = 4;
+    /// Ran to its end.
+    pub const ENDED: u32 = 5;
+    /// Met a divergence and stands at it.
+    pub const DIVERGED: u32 = 6;
+}
+
+/// Where a thread of a replay stands. Others wait on it; the launcher watches it.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct TurnSlot {
+    /// Timestamp of the thread's next event; `u64::MAX` before its creation and past its last event.
+    pub next: AtomicU64,
+    /// Events complete, their effects included.
+    pub events: AtomicU64,
+    /// The smallest value of `next` (reference rule) or `events` (derived order) that somebody sleeps for; `u64::MAX` if nobody.
+    pub wake_at: AtomicU64,
+    /// Return address into the program of the call it is in, 0 if unknown.
+    pub place: AtomicU64,
+    /// The timestamp (reference rule) or number of events (derived order) of `waits_for` that it needs, while `WAITING`.
+    pub wants: AtomicU64,
+    /// Futex: raised when `wake_at` was reached.
+    pub sequence: AtomicU32,
+    /// One of [`turn`].
+    pub state: AtomicU32,
+    /// Kernel id of the thread in this replay.
+    pub tid: AtomicU32,
+    /// Process id in this replay.
+    pub pid: AtomicU32,
+    /// The thread it waits for, while `WAITING`.
+    pub waits_for: AtomicU32,
+    /// Kind of the event it is at (`order::Kind`), 0 if none.
+    pub kind: AtomicU32,
+}
+
+/// Values of [`Divergence::cause`].
+pub mod cause {
+    /// None so far.
+    pub const NONE: u32 = 0;
+    /// The check hash differs: within the last 256 events another kind of operation.
+    pub const HASH: u32 = 1;
+    /// The event's recorded jump does not fit the object's recomputed clock.
+    pub const CLOCK: u32 = 2;
+    /// The thread goes on after its last recorded event although it ended in the recording.
+    pub const MORE_EVENTS: u32 = 3;
+    /// The thread ended with recorded events left.
+    pub const FEWER_EVENTS: u32 = 4;
+    /// A thread was created that the recording doesn't have.
+    pub const MORE_THREADS: u32 = 5;
+    /// A recorded result exists for an operation that the program did not do, or the other way round.
+    pub const VALUE: u32 = 6;
+    /// An object was not free although it was this thread's turn.
+    pub const BUSY: u32 = 7;
+    /// A call that can't succeed in replay although it did in the recording, e.g. thread creation.
+    pub const FAILED: u32 = 8;
+    /// A stream of the plan is malformed.
+    pub const MALFORMED: u32 = 9;
+}
+
+/// The first divergence of a replay; the process that met it waits for the launcher's verdict.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Divergence {
+    /// 0 free, 1 being written, 2 complete.
+    pub claimed: AtomicU32,
+    /// One of [`cause`].
+    pub cause: AtomicU32,
+    /// Thread that met it.
+    pub thread: AtomicU32,
+    /// Kind of operation the program did (`order::Kind`).
+    pub did: AtomicU32,
+    /// The thread's event number.
+    pub event: AtomicU64,
+    /// What was recorded: the hash, clock or value.
+    pub expected: AtomicU64,
+    /// What was met.
+    pub found: AtomicU64,
+    /// Return address into the program.
+    pub place: AtomicU64,
+    /// Address of the object.
+    pub object: AtomicU64,
+}
+
+const _: () = assert!(size_of::<TurnSlot>() == 64);
+const _: () = assert!(size_of::<ProcessSlot>() == 64);
+const _: () = assert!(core::mem::offset_of!(Control, processes) % 64 == 0);

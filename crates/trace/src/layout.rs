@@ -1,0 +1,139 @@
+//! The data file of one process: a header page, then chunks, each owned by one
+//! thread, mapped shared and written in place.
+//!
+//! Whatever is in the mapping survives the process: there is no flush, and no
+//! moment at which an event that took effect is only in private memory.
+//!
+//! ```text
+//! window 0 (1 MiB)                                  window 1 …
+//! ┌────────────┬───────┬───────┬─────────┬───────┐ ┌───────┬──────
+//! │ FileHeader │ chunk │ chunk │ chunk   │ zeros │ │ chunk │ …
+//! │ 4096 bytes │       │       │         │       │ │       │
+//! └────────────┴───────┴───────┴─────────┴───────┘ └───────┴──────
+//! ```
+//!
+//! A chunk never crosses a window. Its header is in place before the next chunk
+//! can be allocated, so a reader walks a window by [`ChunkHeader::size`] until a
+//! zero magic, then goes on at the next window. Everything is little endian.
+
+/// First eight bytes of a data file.
+pub const FILE_MAGIC: [u8; 8] = *b"RELIVE\x1a\x01";
+/// Version of everything in this crate that is stored; raised with any change.
+pub const FORMAT_VERSION: u32 = 1;
+/// Unit of mapping and of growth, in bytes. A chunk never crosses a multiple of it.
+pub const WINDOW_BYTES: u64 = 1 << 20;
+/// Bytes before the first chunk.
+pub const FILE_HEADER_BYTES: u64 = 4096;
+/// `ChunkHeader::magic`, `"CHNK"`.
+pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
+/// Sizes of a thread's first, second, … chunk in bytes, headers included; the last repeats.
+/// Small at first: a hundred thousand short threads must not cost gigabytes.
+pub const CHUNK_SIZES: [u32; 4] = [256, 1024, 4096, 16384];
+/// No thread, no parent.
+pub const NONE: u32 = u32::MAX;
+
+/// How the recording of a process ended, in [`FileHeader::end`].
+pub mod end {
+    /// The process was killed, or still ran when the recording closed.
+    pub const LIVE: u32 = 0;
+    /// It ran its exit handlers or called `_exit`.
+    pub const EXITED: u32 = 1;
+    /// It replaced its image by exec.
+    pub const EXECUTED: u32 = 2;
+    /// Recording stopped before the process did; [`super::FileHeader::stop_reason`] says why.
+    pub const STOPPED: u32 = 3;
+}
+
+/// Why recording stopped early, in [`FileHeader::stop_reason`].
+pub mod stop {
+    /// It did not.
+    pub const NONE: u32 = 0;
+    /// The disk is full or a limit on file size was met.
+    pub const NO_SPACE: u32 = 1;
+    /// The launching process is gone.
+    pub const NO_LAUNCHER: u32 = 2;
+    /// The recording was closed while this process went on.
+    pub const CLOSED: u32 = 3;
+    /// Something that cannot be recorded was met; the message is on the program's stderr.
+    pub const REFUSED: u32 = 4;
+}
+
+/// The first page of a data file.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct FileHeader {
+    /// [`FILE_MAGIC`].
+    pub magic: [u8; 8],
+    /// [`FORMAT_VERSION`].
+    pub version: u32,
+    /// Index of the process image in the recording; the file is `p{process:05}.trace`.
+    pub process: u32,
+    /// Process id in the recording.
+    pub pid: u32,
+    /// Index of the thread that this image starts with.
+    pub main_thread: u32,
+    /// One of [`end`].
+    pub end: u32,
+    /// One of [`stop`].
+    pub stop_reason: u32,
+    /// Exit code, if `end` is `EXITED`.
+    pub exit_code: u32,
+    /// Thread that ran `exit` or `exec`, or [`NONE`].
+    pub exit_thread: u32,
+    /// If `end` is `STOPPED`: events with a later timestamp, in any process, are not part of the recording.
+    /// A cut by timestamps is consistent: what it keeps never depends on what it drops.
+    pub stop_clock: u64,
+}
+
+/// `ChunkHeader::flags`: the thread returned from its start routine, called
+/// `pthread_exit` or was cancelled. Destructors may still run events.
+pub const THREAD_FINISHED: u8 = 1;
+
+/// The header of a chunk, one cache line. The live state of the thread stands
+/// here, not in private memory: this is what a kill leaves behind.
+///
+/// The last chunk of a thread tells how far it got: the events after the last
+/// stored record are unit increments, `events` minus the decoded position many.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ChunkHeader {
+    /// [`CHUNK_MAGIC`]; zero where no chunk was allocated.
+    pub magic: u32,
+    /// Bytes of this chunk, header included; a multiple of 64.
+    pub size: u32,
+    /// Index of the owning thread in the recording (over all processes).
+    pub thread: u32,
+    /// How-manieth chunk of the thread, from 0.
+    pub sequence: u32,
+    /// Payload bytes written.
+    pub used: u32,
+    /// Check hash after the last event (`order::CheckHash`).
+    pub hash: u32,
+    /// Events of the thread so far, over all its chunks.
+    pub events: u64,
+    /// Timestamp of the thread's last event.
+    pub clock: u64,
+    /// Kind of the open run of failures, if `run_count` is not 0.
+    pub run_kind: u8,
+    /// [`THREAD_FINISHED`].
+    pub flags: u8,
+    /// Result of each failure of the open run.
+    pub run_result: i16,
+    /// Length of the open run of failures, not yet in the payload.
+    pub run_count: u32,
+    /// Index of the creating thread, or [`NONE`] for the first of all.
+    pub parent: u32,
+    /// How-manieth child of `parent` this thread is, from 0.
+    pub child_number: u32,
+    /// Clock the thread started with: the timestamp of its creation.
+    pub start_clock: u64,
+}
+
+/// Bytes of a chunk header.
+pub const CHUNK_HEADER_BYTES: u32 = 64;
+
+const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_BYTES as usize);
+const _: () = assert!(size_of::<FileHeader>() == 48);
+const _: () = assert!(core::mem::offset_of!(ChunkHeader, events) == 24);
+const _: () = assert!(core::mem::offset_of!(ChunkHeader, clock) == 32);
+const _: () = assert!(core::mem::offset_of!(ChunkHeader, start_clock) == 56);

@@ -1,0 +1,40 @@
+//! The trace: what recording leaves behind and replay lives on.
+//!
+//! - [`layout`]: the data file, chunk by chunk.
+//! - [`record`]: the byte code inside a chunk: encoder and decoder.
+//! - [`control`]: the memory that launcher and recorded processes share.
+//! - [`plan`]: what the launcher lays ready for the runtime of a replay.
+//!
+//! Encoder and decoder need neither std nor an allocator, because they run
+//! inside the recorded program. With the feature `std` come the parts that only
+//! the launcher and the reading commands use:
+//!
+//! - [`recording`]: a whole trace, verified; [`reader`] reads one data file of it,
+//!   [`stream`] turns a thread's bytes into events.
+//! - [`manifest`]: what was recorded, where, and how it ended.
+//! - [`derived`]: the per-object order that a first replay learns.
+//! - [`plan_builder`]: from a recording to the plan of a replay.
+//! - [`error`]: why a trace can't be read.
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "std")]
+pub mod bytes;
+pub mod control;
+#[cfg(feature = "std")]
+pub mod derived;
+#[cfg(feature = "std")]
+pub mod error;
+pub mod layout;
+#[cfg(feature = "std")]
+pub mod manifest;
+pub mod plan;
+#[cfg(feature = "std")]
+pub mod plan_builder;
+#[cfg(feature = "std")]
+pub mod reader;
+pub mod record;
+#[cfg(feature = "std")]
+pub mod recording;
+#[cfg(feature = "std")]
+pub mod stream;

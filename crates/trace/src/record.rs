@@ -1,0 +1,317 @@
+//! The byte code of a thread's stream: what cannot be computed again.
+//!
+//! A stream is a sequence of records in the order of the thread's events. Each
+//! starts with the number of *steps* since the record before it: events whose
+//! increment was one and of which nothing else is stored. A thread that never
+//! meets another one writes nothing but check hashes.
+//!
+//! ```text
+//! 0x00..=0xBF  pair: steps = byte & 15, extra = (byte >> 4) + 1
+//! 0xC0         pair: varint steps, varint extra
+//! 0xC1         hash: varint steps, u32
+//! 0xC2         value of the next event: varint steps, zigzag value
+//! 0xC3         run of failures: varint steps, kind, zigzag result, varint count
+//! 0xC4         attempt at a once routine won: varint steps, varint key, varint attempt
+//! 0xC5         signal delivered: varint steps, signal number, varint calls
+//! 0xC6         cancelled: varint steps, varint calls
+//! 0xC7         wait (derived order only): varint steps, varint thread, varint events
+//! 0xC8         stream: varint steps
+//! 0xC9         tally: varint steps, family, varint count
+//! 0xD0..=0xDF  stream: steps = byte & 15
+//! ```
+//!
+//! A pair is one event: `steps` unit events, then one whose clock jumped by
+//! `1 + extra`. Every other record stands between events. Varints are LEB128.
+
+use relive_order::Kind;
+use relive_order::kind::Family;
+
+/// Longest record in bytes; a writer makes sure of so much room before it encodes.
+pub const RECORD_BYTES_MAX: usize = 32;
+
+/// Bit of [`Record::Signal`]'s `calls`: the handler ran while its thread computed, between that operation and the next.
+pub const COMPUTING: u32 = 1 << 31;
+
+/// One record, without its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The next event's clock jumps by `1 + extra`. Consumes that event.
+    Pair {
+        /// At least 1.
+        extra: u64,
+    },
+    /// The check hash after all events so far.
+    Hash(u32),
+    /// A result of the next event that order does not determine.
+    Value(i64),
+    /// `count` failed attempts of `kind`, each returning `result`, before the next event.
+    Run {
+        /// The operation that failed.
+        kind: Kind,
+        /// What it returned.
+        result: i16,
+        /// How often, at least 1.
+        count: u32,
+    },
+    /// The thread ran the initialiser `key` as attempt number `attempt`.
+    Won {
+        /// Names the once object: how-manieth once call since the last event, or a guard's place in its module.
+        key: u64,
+        /// Attempts at this object that ended before.
+        attempt: u32,
+    },
+    /// A signal handler ran before the next event, after `calls` interruptible calls.
+    Signal {
+        /// Signal number.
+        number: u8,
+        /// Interruptible calls since the last event, and [`COMPUTING`].
+        calls: u32,
+    },
+    /// The thread was cancelled in its `calls`-th cancellation point since the last event.
+    Cancelled {
+        /// Cancellation points entered since the last event.
+        calls: u32,
+    },
+    /// The next event waits until `thread` has completed `events` events.
+    Wait {
+        /// Index of the thread waited for.
+        thread: u32,
+        /// Its events that must be complete.
+        events: u64,
+    },
+    /// The event before began an operation on a stdio stream. A replay of a rebuilt program tells by it
+    /// the recorded prints from added ones.
+    Stream,
+    /// So many of the events so far, or since the last tally, were on objects of this family. Mutexes are the rest:
+    /// their fast path counts nothing.
+    Tally {
+        /// Not [`Family::Mutex`].
+        family: Family,
+        /// Events, at least 1.
+        count: u32,
+    },
+}
+
+const TAG_PAIR: u8 = 0xC0;
+const TAG_HASH: u8 = 0xC1;
+const TAG_VALUE: u8 = 0xC2;
+const TAG_RUN: u8 = 0xC3;
+const TAG_WON: u8 = 0xC4;
+const TAG_SIGNAL: u8 = 0xC5;
+const TAG_CANCELLED: u8 = 0xC6;
+const TAG_WAIT: u8 = 0xC7;
+const TAG_STREAM: u8 = 0xC8;
+const TAG_TALLY: u8 = 0xC9;
+const TAG_STREAM_COMPACT: u8 = 0xD0;
+const STEPS_COMPACT_MAX: u64 = 15;
+const EXTRA_COMPACT_MAX: u64 = 12;
+
+/// The encoded bytes of one record.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded {
+    bytes: [u8; RECORD_BYTES_MAX],
+    len: usize,
+}
+
+impl Encoded {
+    /// The bytes to append to the stream.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    const fn new() -> Self {
+        Self { bytes: [0; RECORD_BYTES_MAX], len: 0 }
+    }
+
+    fn byte(&mut self, b: u8) {
+        self.bytes[self.len] = b;
+        self.len += 1;
+    }
+
+    fn varint(&mut self, mut v: u64) {
+        while v >= 0x80 {
+            self.byte(v as u8 | 0x80);
+            v >>= 7;
+        }
+        self.byte(v as u8);
+    }
+}
+
+const fn zigzag(v: i64) -> u64 {
+    ((v << 1) ^ (v >> 63)) as u64
+}
+
+const fn unzigzag(v: u64) -> i64 {
+    (v >> 1) as i64 ^ -((v & 1) as i64)
+}
+
+/// Encodes `record` standing `steps` events after the record before it.
+pub fn encode(steps: u64, record: Record) -> Encoded {
+    let mut e = Encoded::new();
+    let tag = match record {
+        Record::Pair { extra } if steps <= STEPS_COMPACT_MAX && (1..=EXTRA_COMPACT_MAX).contains(&extra) => {
+            e.byte(steps as u8 | ((extra as u8 - 1) << 4));
+            return e;
+        }
+        Record::Stream if steps <= STEPS_COMPACT_MAX => {
+            e.byte(TAG_STREAM_COMPACT | steps as u8);
+            return e;
+        }
+        Record::Pair { .. } => TAG_PAIR,
+        Record::Hash(_) => TAG_HASH,
+        Record::Value(_) => TAG_VALUE,
+        Record::Run { .. } => TAG_RUN,
+        Record::Won { .. } => TAG_WON,
+        Record::Signal { .. } => TAG_SIGNAL,
+        Record::Cancelled { .. } => TAG_CANCELLED,
+        Record::Wait { .. } => TAG_WAIT,
+        Record::Stream => TAG_STREAM,
+        Record::Tally { .. } => TAG_TALLY,
+    };
+    e.byte(tag);
+    e.varint(steps);
+    match record {
+        Record::Pair { extra } => e.varint(extra),
+        Record::Hash(hash) => hash.to_le_bytes().into_iter().for_each(|b| e.byte(b)),
+        Record::Value(value) => e.varint(zigzag(value)),
+        Record::Run { kind, result, count } => {
+            e.byte(kind as u8);
+            e.varint(zigzag(result as i64));
+            e.varint(count as u64);
+        }
+        Record::Won { key, attempt } => {
+            e.varint(key);
+            e.varint(attempt as u64);
+        }
+        Record::Signal { number, calls } => {
+            e.byte(number);
+            e.varint(calls as u64);
+        }
+        Record::Cancelled { calls } => e.varint(calls as u64),
+        Record::Wait { thread, events } => {
+            e.varint(thread as u64);
+            e.varint(events);
+        }
+        Record::Stream => {}
+        Record::Tally { family, count } => {
+            e.byte(family as u8);
+            e.varint(count as u64);
+        }
+    }
+    e
+}
+
+/// Why a stream can't be decoded further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// The stream ends inside a record.
+    Truncated,
+    /// A tag or kind that this version does not know.
+    Unknown(u8),
+    /// A field is out of its range.
+    Range,
+}
+
+/// Reads records from one thread's stream (the payloads of its chunks, in sequence).
+#[derive(Clone, Debug)]
+pub struct Decoder<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    /// A decoder at the start of `stream`.
+    pub const fn new(stream: &'a [u8]) -> Self {
+        Self { rest: stream }
+    }
+
+    /// Bytes not yet decoded.
+    pub const fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// The next record and its steps; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the bytes are not a record; the decoder stays where it was.
+    #[inline]
+    pub fn next_record(&mut self) -> Result<Option<(u64, Record)>, Malformed> {
+        let Some((&first, rest)) = self.rest.split_first() else { return Ok(None) };
+        if first < TAG_PAIR {
+            self.rest = rest;
+            let extra = (first >> 4) as u64 + 1;
+            return Ok(Some(((first & 15) as u64, Record::Pair { extra })));
+        }
+        if first & !15 == TAG_STREAM_COMPACT {
+            self.rest = rest;
+            return Ok(Some(((first & 15) as u64, Record::Stream)));
+        }
+        let mut r = Reader { rest };
+        let steps = r.varint()?;
+        let record = r.fields(first)?;
+        self.rest = r.rest;
+        Ok(Some((steps, record)))
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Result<u8, Malformed> {
+        let (&b, rest) = self.rest.split_first().ok_or(Malformed::Truncated)?;
+        self.rest = rest;
+        Ok(b)
+    }
+
+    fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut v = 0u64;
+        for shift in (0..64).step_by(7) {
+            let b = self.byte()?;
+            let part = (b & 0x7F) as u64;
+            if shift == 63 && part > 1 {
+                return Err(Malformed::Range);
+            }
+            v |= part << shift;
+            if b & 0x80 == 0 {
+                return Ok(v);
+            }
+        }
+        Err(Malformed::Range)
+    }
+
+    fn narrow(&mut self) -> Result<u32, Malformed> {
+        u32::try_from(self.varint()?).map_err(|_| Malformed::Range)
+    }
+
+    fn positive(&mut self) -> Result<u32, Malformed> {
+        self.narrow().and_then(|v| if v == 0 { Err(Malformed::Range) } else { Ok(v) })
+    }
+
+    fn fields(&mut self, tag: u8) -> Result<Record, Malformed> {
+        Ok(match tag {
+            TAG_PAIR => match self.varint()? {
+                0 => return Err(Malformed::Range),
+                extra => Record::Pair { extra },
+            },
+            TAG_HASH => Record::Hash(u32::from_le_bytes([self.byte()?, self.byte()?, self.byte()?, self.byte()?])),
+            TAG_VALUE => Record::Value(unzigzag(self.varint()?)),
+            TAG_RUN => {
+                let code = self.byte()?;
+                let kind = Kind::from_code(code).ok_or(Malformed::Unknown(code))?;
+                let result = i16::try_from(unzigzag(self.varint()?)).map_err(|_| Malformed::Range)?;
+                Record::Run { kind, result, count: self.positive()? }
+            }
+            TAG_WON => Record::Won { key: self.varint()?, attempt: self.narrow()? },
+            TAG_SIGNAL => Record::Signal { number: self.byte()?, calls: self.narrow()? },
+            TAG_CANCELLED => Record::Cancelled { calls: self.narrow()? },
+            TAG_WAIT => Record::Wait { thread: self.narrow()?, events: self.varint()? },
+            TAG_STREAM => Record::Stream,
+            TAG_TALLY => {
+                let family = *Family::ALL.get(self.byte()? as usize).ok_or(Malformed::Range)?;
+                Record::Tally { family, count: self.positive()? }
+            }
+            other => return Err(Malformed::Unknown(other)),
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! The cancellation points that are no synchronisation of their own: each only
+//! counts itself, and as threads may wake each other through the kernel there,
+//! hands on clocks. Nothing but the list lives here.
+
+use super::{enter, interruption, leave, note_interruption, strike, unwound, wait_for_signal};
+use crate::real::Real;
+use relive_rt::outside;
+use relive_sys::trampoline;
+use relive_sys::trampoline::Frame;
+
+/// Slot of [`Frame::scratch`]: whether the call returns what is left of a sleep.
+const SLEEPS: usize = 0;
+
+unsafe fn before(frame: *mut Frame, real: &Real) -> usize {
+    outside::may_wake();
+    // SAFETY: the trampoline's frame.
+    unsafe {
+        let sleepers = [&sleep::REAL, &clock_nanosleep::REAL, &thrd_sleep::REAL];
+        (*frame).scratch[SLEEPS] = usize::from(sleepers.iter().any(|s| core::ptr::eq(*s, real)));
+        if enter(frame, unwound) {
+            return strike((*frame).place);
+        }
+        if [&pause::REAL, &sigsuspend::REAL, &__sigsuspend::REAL].iter().any(|w| core::ptr::eq(*w, real)) {
+            wait_for_signal();
+        }
+        if let Some(result) = interruption(frame) {
+            (*frame).result = result;
+            return 0;
+        }
+        real.address()
+    }
+}
+
+unsafe extern "C" fn after(frame: *mut Frame) -> usize {
+    outside::may_have_waited();
+    // SAFETY: the trampoline's frame.
+    unsafe {
+        leave(frame);
+        note_interruption(frame, (*frame).scratch[SLEEPS] != 0);
+        (*frame).result
+    }
+}
+
+macro_rules! points {
+    ($($name:ident = $symbol:literal),* $(,)?) => {
+        $(
+            mod $name {
+                use crate::real::Real;
+                use relive_sys::trampoline::Frame;
+
+                pub(super) static REAL: Real = Real::new($symbol, None);
+
+                pub(super) unsafe extern "C" fn before(frame: *mut Frame) -> usize {
+                    // SAFETY: forwarded.
+                    unsafe { super::before(frame, &REAL) }
+                }
+            }
+            trampoline!($name, $name::before, after);
+        )*
+
+        /// Looks all of them up before the first is called: a look-up takes the loader's lock, and such a
+        /// call may come from a signal handler or from a fork child that must not wait for it.
+        unsafe extern "C" fn look_up() {
+            // A point that this C library lacks is never called.
+            $(let _ = $name::REAL.look_up_if_present();)*
+        }
+    };
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_UP: unsafe extern "C" fn() = look_up;
+
+#[rustfmt::skip]
+points! {
+    read = c"read", readv = c"readv", pread = c"pread", pread64 = c"pread64", preadv = c"preadv",
+    preadv64 = c"preadv64", __read_chk = c"__read_chk", __pread_chk = c"__pread_chk",
+    __pread64_chk = c"__pread64_chk", __read = c"__read", __pread64 = c"__pread64",
+    write = c"write", writev = c"writev", pwrite = c"pwrite", pwrite64 = c"pwrite64", pwritev = c"pwritev",
+    pwritev64 = c"pwritev64", __write = c"__write", __pwrite64 = c"__pwrite64",
+    open = c"open", open64 = c"open64", openat = c"openat", openat64 = c"openat64", creat = c"creat",
+    creat64 = c"creat64", __open_2 = c"__open_2", __open64_2 = c"__open64_2", __openat_2 = c"__openat_2",
+    __openat64_2 = c"__openat64_2", __open = c"__open", __open64 = c"__open64",
+    close = c"close", __close = c"__close", fsync = c"fsync", fdatasync = c"fdatasync", msync = c"msync",
+    tcdrain = c"tcdrain", fallocate = c"fallocate", fallocate64 = c"fallocate64",
+    sync_file_range = c"sync_file_range", splice = c"splice", tee = c"tee", vmsplice = c"vmsplice",
+    copy_file_range = c"copy_file_range",
+    sleep = c"sleep", usleep = c"usleep", nanosleep = c"nanosleep", __nanosleep = c"__nanosleep",
+    clock_nanosleep = c"clock_nanosleep", thrd_sleep = c"thrd_sleep",
+    poll = c"poll", __poll = c"__poll", __poll_chk = c"__poll_chk", ppoll = c"ppoll", __ppoll_chk = c"__ppoll_chk",
+    select = c"select", __select = c"__select", pselect = c"pselect", epoll_wait = c"epoll_wait",
+    epoll_pwait = c"epoll_pwait", epoll_pwait2 = c"epoll_pwait2",
+    accept = c"accept", accept4 = c"accept4", connect = c"connect", __connect = c"__connect",
+    recv = c"recv", recvfrom = c"recvfrom", recvmsg = c"recvmsg", recvmmsg = c"recvmmsg",
+    __recv_chk = c"__recv_chk", __recvfrom_chk = c"__recvfrom_chk",
+    send = c"send", __send = c"__send", sendto = c"sendto", sendmsg = c"sendmsg", sendmmsg = c"sendmmsg",
+    wait = c"wait", waitpid = c"waitpid", __waitpid = c"__waitpid", wait3 = c"wait3", wait4 = c"wait4",
+    waitid = c"waitid",
+    pause = c"pause", sigsuspend = c"sigsuspend", __sigsuspend = c"__sigsuspend", sigwait = c"sigwait",
+    sigwaitinfo = c"sigwaitinfo", sigtimedwait = c"sigtimedwait",
+    msgsnd = c"msgsnd", msgrcv = c"msgrcv", mq_send = c"mq_send", mq_timedsend = c"mq_timedsend",
+    mq_receive = c"mq_receive", mq_timedreceive = c"mq_timedreceive",
+}

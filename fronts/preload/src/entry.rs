@@ -1,0 +1,107 @@
+//! Start and end of the process: our constructor, the program's `main`, `exit`.
+//!
+//! `main` is run through a trampoline so that returning from it is a call of our
+//! `exit`: libc calls its own directly.
+
+use crate::real;
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use relive_rt::{link, process};
+use relive_sys::trampoline::Frame;
+use relive_sys::{front, trampoline};
+
+type Strings = *const *const c_char;
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: unsafe extern "C" fn(c_int, Strings, Strings) = constructor;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = destructor;
+
+unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, environment: Strings) {
+    // SAFETY: the dynamic linker passes the process's environment, whose strings stay.
+    let found = unsafe {
+        crate::processes::remember(environment);
+        link::read(environment)
+    };
+    crate::real::at::mutex_lock.look_up();
+    crate::real::at::mutex_unlock.look_up();
+    process::start(found);
+}
+
+extern "C" fn destructor() {
+    process::ended();
+}
+
+static MAIN: AtomicUsize = AtomicUsize::new(0);
+
+/// # Safety
+/// As for glibc's start-up code, which alone calls this.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __libc_start_main(
+    main: usize,
+    count: c_int,
+    arguments: *mut *mut c_char,
+    init: usize,
+    fini: usize,
+    rtld_fini: usize,
+    stack_end: *mut c_void,
+) -> c_int {
+    MAIN.store(main, Ordering::Relaxed);
+    // SAFETY: forwarded; our main runs the program's.
+    unsafe { real::libc_start_main(run_main as *const () as usize, count, arguments, init, fini, rtld_fini, stack_end) }
+}
+
+trampoline!(private run_main, before_main, after_main);
+
+unsafe extern "C" fn before_main(frame: *mut Frame) -> usize {
+    // SAFETY: the trampoline's frame.
+    unsafe { (*frame).watch(main_unwound) };
+    MAIN.load(Ordering::Relaxed)
+}
+
+/// `pthread_exit` in the main thread: the process goes on until its last thread ends.
+unsafe extern "C" fn main_unwound(_frame: *mut Frame) {
+    if process::thread_finished() {
+        crate::last::arrange();
+    }
+}
+
+unsafe extern "C" fn after_main(frame: *mut Frame) -> usize {
+    // SAFETY: the trampoline's frame.
+    let code = unsafe {
+        (*frame).unwatch();
+        (*frame).result
+    };
+    process::exiting(code as u32, 0);
+    code
+}
+
+front!(
+    /// `exit`
+    exit, 1, exit_front
+);
+
+unsafe extern "C" fn exit_front(code: c_int, place: usize) {
+    process::exiting(code as u32, place);
+    // SAFETY: forwarded; does not return.
+    unsafe { real::exit(code) }
+}
+
+front!(
+    /// `_exit`
+    _exit, 1, exit_now_front
+);
+front!(
+    /// `_Exit`
+    _Exit, 1, exit_now_front
+);
+
+unsafe extern "C" fn exit_now_front(code: c_int, place: usize) {
+    process::exiting(code as u32, place);
+    process::ended();
+    // SAFETY: forwarded; does not return.
+    unsafe { real::exit_now(code) }
+}

@@ -1,0 +1,43 @@
+//! The preloaded library: the functions that a program's synchronisation goes
+//! through, each a few lines that name the object and the operation and call
+//! the gate.
+//!
+//! Every front has the same shape. Recording: do the real operation, take the
+//! event while the effect is exclusive. Replaying: wait for the turn, do the
+//! real operation without blocking, complete the event. Otherwise: straight on.
+#![no_std]
+// The names, arguments and contracts are those of the C functions.
+#![allow(missing_docs)]
+// Exported by symbol, not by path.
+#![allow(unreachable_pub)]
+
+mod barrier;
+mod c11;
+mod callbacks;
+mod cancel;
+mod condition;
+mod entry;
+mod guard;
+mod last;
+mod libc_state;
+mod loader;
+mod module;
+mod mutex;
+mod once;
+mod processes;
+mod real;
+mod rwlock;
+mod semaphore;
+mod sharing;
+mod signals;
+mod spin;
+mod stdio;
+mod threads;
+mod unannounced;
+mod variadic;
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    relive_rt::report::line(format_args!("broken invariant in the runtime, the program is aborted: {info}"));
+    relive_sys::syscall::exit_group(125)
+}

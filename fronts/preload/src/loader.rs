@@ -1,0 +1,190 @@
+//! `dlopen` and kin: constructors and destructors of a library run under the
+//! loader's lock, callbacks of `dl_iterate_phdr` under the lock of the list of
+//! images. Both are entered and left in order.
+//!
+//! libc's `dlopen` looks at its return address to learn which module asks: that
+//! module's `RUNPATH` and `$ORIGIN` are searched. So it must see an address there.
+//! The real function is given the address of a `ret` instruction inside the
+//! caller's own module as its return address; that instruction returns to us.
+
+use crate::libc_state::{OwnLock, taking_part};
+use crate::real::Real;
+use crate::variadic::{Call, entry, steps};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU32, Ordering};
+use relive_order::Kind;
+use relive_rt::object::{Internal, internal};
+use relive_rt::{Mode, mode, record, replay, report, thread};
+use relive_sys::trampoline::Frame;
+
+/// Large enough for `struct dl_find_object`, whose content is of no interest here.
+type Found = [usize; 16];
+
+mod real {
+    use super::Found;
+    use core::ffi::c_int;
+
+    crate::real::real! {
+        find_object = c"_dl_find_object", fn(address: usize, found: *mut Found) -> c_int;
+        auxiliary = c"getauxval", fn(kind: usize) -> usize;
+    }
+}
+
+/// A recursive lock with a pair of events around it.
+#[derive(Debug)]
+struct Section {
+    lock: OwnLock,
+    holder: AtomicU32,
+    depth: AtomicU32,
+    object: Internal,
+}
+
+fn own_id() -> u32 {
+    thread::current_if_known().map_or(0, |t| t.tid)
+}
+
+static LOADER: Section = Section::new(Internal::Loader);
+static IMAGES: Section = Section::new(Internal::Images);
+
+impl Section {
+    const fn new(object: Internal) -> Self {
+        Self { lock: OwnLock::new(), holder: AtomicU32::new(0), depth: AtomicU32::new(0), object }
+    }
+
+    fn enter(&self, place: usize) {
+        if mode() == Mode::Replay {
+            replay::enter(Kind::LibcEnter, place);
+            return replay::leave(Kind::LibcEnter, &[internal(self.object)], false);
+        }
+        let tid = own_id();
+        // Only the holder itself can find its own id here.
+        if self.holder.load(Ordering::Relaxed) == tid {
+            self.depth.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.lock.acquire();
+            self.holder.store(tid, Ordering::Relaxed);
+            self.depth.store(1, Ordering::Relaxed);
+        }
+        record::shared(&internal(self.object).clock, Kind::LibcEnter);
+    }
+
+    fn leave(&self, place: usize) {
+        if mode() == Mode::Replay {
+            replay::enter(Kind::LibcLeave, place);
+            return replay::leave(Kind::LibcLeave, &[internal(self.object)], false);
+        }
+        record::shared(&internal(self.object).clock, Kind::LibcLeave);
+        // A fork child that was inside has another id than the holder: it goes on without the lock.
+        if self.holder.load(Ordering::Relaxed) == own_id() && self.depth.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.holder.store(0, Ordering::Relaxed);
+            self.lock.release();
+        }
+    }
+}
+
+/// What an entry is about.
+#[derive(Debug)]
+struct Operation {
+    real: Real,
+    section: &'static Section,
+}
+
+/// Slots of [`Call::own`]; the first is where [`steps!`] expects it.
+const RETURN: usize = 0;
+const INSIDE: usize = 1;
+
+type Running = Call<Operation>;
+
+steps!(section, step);
+steps!(through_return opening, step_open);
+steps!(through_return opening_namespace, step_namespace);
+
+unsafe extern "C" fn step(call: *mut Running) -> usize {
+    // SAFETY: the assembly's frame.
+    let call = unsafe { &mut *call };
+    let section = call.subject.section;
+    if call.state == 0 {
+        call.state = 1;
+        call.own[INSIDE] = usize::from(taking_part() != Mode::Off);
+        if call.own[INSIDE] != 0 {
+            section.enter(call.frame.place);
+        }
+        call.frame.watch(unwound);
+        return call.subject.real.address();
+    }
+    call.frame.unwatch();
+    if call.own[INSIDE] != 0 {
+        section.leave(call.frame.place);
+    }
+    0
+}
+
+unsafe extern "C" fn unwound(frame: *mut Frame) {
+    // SAFETY: a frame watched in `step` is the first member of its call.
+    let call = unsafe { &mut *frame.cast::<Running>() };
+    if call.own[INSIDE] != 0 {
+        call.subject.section.leave(call.frame.place);
+    }
+}
+
+/// A library that looks for its own symbols first would not find ours.
+const RTLD_DEEPBIND: usize = 8;
+
+unsafe extern "C" fn step_open(call: *mut Running) -> usize {
+    // SAFETY: the assembly's frame.
+    unsafe {
+        prepare(call, 1);
+        step(call)
+    }
+}
+
+unsafe fn prepare(call: *mut Running, flags: usize) {
+    // SAFETY: the assembly's frame.
+    let call = unsafe { &mut *call };
+    if call.state == 0 {
+        call.own[RETURN] = return_in_module(call.frame.place);
+        if taking_part() != Mode::Off {
+            call.frame.args[flags] &= !RTLD_DEEPBIND;
+        }
+    }
+}
+
+unsafe extern "C" fn step_namespace(call: *mut Running) -> usize {
+    const BASE: usize = 0;
+    /// Not a namespace: the real function fails with a message of its own.
+    const NONE: usize = -3isize as usize;
+    // SAFETY: the assembly's frame.
+    unsafe {
+        if (*call).state == 0 && (*call).frame.args[0] != BASE && taking_part() != Mode::Off {
+            report::line(format_args!(
+                "dlmopen is refused: a new namespace has libraries of its own that can't be recorded"
+            ));
+            (*call).frame.args[0] = NONE;
+        }
+        prepare(call, 2);
+        step(call)
+    }
+}
+
+/// The address of a `ret` instruction in the module that holds `place`; of the program, if none does, as libc
+/// then takes the program for the caller.
+fn return_in_module(place: usize) -> usize {
+    const AT_ENTRY: usize = 9;
+    const RET: u8 = 0xC3;
+    let mut found = MaybeUninit::<Found>::uninit();
+    // SAFETY: code is readable, and that of a module ends in `.fini` or some other function that returns, so that
+    // the search ends inside. A 0xC3 in the middle of an instruction does as well.
+    unsafe {
+        let known = real::find_object(place, found.as_mut_ptr()) == 0;
+        let mut at = if known { place } else { real::auxiliary(AT_ENTRY) } as *const u8;
+        while at.read() != RET {
+            at = at.add(1);
+        }
+        at as usize
+    }
+}
+
+entry!(dlclose, section, Operation = Operation { real: Real::new(c"dlclose", None), section: &LOADER });
+entry!(dl_iterate_phdr, section, Operation = Operation { real: Real::new(c"dl_iterate_phdr", None), section: &IMAGES });
+entry!(dlopen, opening, Operation = Operation { real: Real::new(c"dlopen", None), section: &LOADER });
+entry!(dlmopen, opening_namespace, Operation = Operation { real: Real::new(c"dlmopen", None), section: &LOADER });

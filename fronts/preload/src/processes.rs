@@ -1,0 +1,255 @@
+//! Processes: fork and its kin, exec in all its spellings, spawn, system, popen.
+//!
+//! A child of any sort is recorded in a file of its own in the same folder. After
+//! a fork it inherits the runtime; after an exec the new image must be told who
+//! it is, so it gets three environment variables, also if the program passes an
+//! environment without them (see [`environment`]).
+//!
+//! `vfork` is fork: its child would run on the parent's stack and thread-local
+//! state, and could not be told apart from it.
+
+mod arguments;
+mod call;
+mod environment;
+mod popen;
+mod system;
+mod target;
+
+use crate::real::{Object, errno, set_errno};
+use core::ffi::{c_char, c_int};
+use environment::{Environment, Strings};
+use relive_order::Kind;
+use relive_rt::link::Link;
+use relive_rt::{Mode, chunk, mode, process, record, replay, thread};
+use relive_sys::front;
+use relive_trace::layout::end;
+
+pub(crate) use environment::remember;
+
+const ENOMEM: c_int = 12;
+
+fn forked(place: usize, effect: impl FnOnce() -> c_int) -> c_int {
+    process::before_fork(place);
+    let pid = effect();
+    let error = if pid < 0 { errno() } else { 0 };
+    process::after_fork(error, place);
+    if error != 0 {
+        set_errno(error);
+    }
+    pid
+}
+
+macro_rules! forks {
+    ($($name:ident, $arity:tt, $front:ident, $real:ident($($arg:ident: $ty:ty),*);)*) => {$(
+        front!(#[doc = concat!("`", stringify!($name), "`")] $name, $arity, $front);
+
+        unsafe extern "C" fn $front($($arg: $ty,)* place: usize) -> c_int {
+            // SAFETY: forwarded; the program keeps the function's contract.
+            forked(place, || unsafe { call::$real($($arg),*) })
+        }
+    )*};
+}
+
+forks! {
+    fork, 0, fork_front, fork();
+    __fork, 0, fork_alias, fork();
+    __libc_fork, 0, fork_second_alias, fork();
+    vfork, 0, vfork_front, fork();
+    __vfork, 0, vfork_alias, fork();
+    _Fork, 0, bare_fork_front, bare_fork();
+    daemon, 2, daemon_front, daemon(keep_directory: c_int, keep_streams: c_int);
+    forkpty, 4, forkpty_front, forkpty(primary: *mut c_int, name: *mut c_char, settings: Object, size: Object);
+}
+
+/// How the file of an image is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// By path.
+    Path,
+    /// Searched for in `PATH`.
+    Search,
+}
+
+unsafe extern "C" {
+    static environ: Strings;
+}
+
+/// The program's environment as it is now.
+fn own_environment() -> Strings {
+    // SAFETY: libc's variable; reading it races with the program's own changes as any getenv does.
+    unsafe { environ }
+}
+
+fn no_memory() -> c_int {
+    set_errno(ENOMEM);
+    -1
+}
+
+/// The event of starting an image, and who the image is. `None` if this process isn't part of a session.
+fn starting(place: usize) -> Option<Link> {
+    let thread = thread::current_if_known()?;
+    let clock = match mode() {
+        Mode::Off => return None,
+        Mode::Record => record::alone(Kind::Spawn),
+        Mode::Replay => {
+            replay::enter(Kind::Spawn, place);
+            replay::leave(Kind::Spawn, &[], false);
+            0
+        }
+    };
+    let link = Link { parent: thread.index, child_number: thread.children, clock };
+    thread.children += 1;
+    Some(link)
+}
+
+/// Replaces this image. Returns only on failure.
+fn replace(program: Strings, place: usize, effect: impl FnOnce(Strings) -> c_int) -> c_int {
+    let Some(link) = starting(place) else { return effect(program) };
+    if let Some(error) = recorded_failure() {
+        set_errno(error);
+        return -1;
+    }
+    // SAFETY: the program passed an environment.
+    let Some(environment) = (unsafe { Environment::build(program, link) }) else { return no_memory() };
+    match mode() {
+        Mode::Record => chunk::note_end(end::EXECUTED, 0, link.parent),
+        _ => process::wait_for_all(),
+    }
+    let result = effect(environment.strings());
+    let error = errno();
+    if mode() == Mode::Record {
+        chunk::note_end(end::LIVE, 0, relive_trace::layout::NONE);
+        record::failure(Kind::Spawn, error);
+    } else {
+        replay::failed(Kind::Spawn, place, 0, error as i64);
+    }
+    drop(environment);
+    set_errno(error);
+    result
+}
+
+/// Whether the image that is about to be started could not be started in the recording. A replay does not try:
+/// a failed exec must not wait for the other threads, and a file may be there now.
+fn recorded_failure() -> Option<c_int> {
+    if mode() == Mode::Replay { replay::failure(Kind::Spawn) } else { None }
+}
+
+pub(crate) fn execute(path: *const c_char, arguments: Strings, program: Strings, how: How, place: usize) -> c_int {
+    replace(program, place, |environment| {
+        // SAFETY: what the program passed, with another environment.
+        unsafe {
+            if how == How::Search {
+                return call::execvpe(path, arguments, environment);
+            }
+            target::check(path);
+            call::execve(path, arguments, environment)
+        }
+    })
+}
+
+macro_rules! executes {
+    ($($name:ident, $arity:tt, $front:ident($($arg:ident: $ty:ty),*) = $body:expr;)*) => {$(
+        front!(#[doc = concat!("`", stringify!($name), "`")] $name, $arity, $front);
+
+        unsafe extern "C" fn $front($($arg: $ty,)* place: usize) -> c_int {
+            let body: fn($($ty,)* usize) -> c_int = $body;
+            body($($arg,)* place)
+        }
+    )*};
+}
+
+executes! {
+    execve, 3, execve_front(path: *const c_char, arguments: Strings, program: Strings) =
+        |path, arguments, program, place| execute(path, arguments, program, How::Path, place);
+    execv, 2, execv_front(path: *const c_char, arguments: Strings) =
+        |path, arguments, place| execute(path, arguments, own_environment(), How::Path, place);
+    execvp, 2, execvp_front(file: *const c_char, arguments: Strings) =
+        |file, arguments, place| execute(file, arguments, own_environment(), How::Search, place);
+    execvpe, 3, execvpe_front(file: *const c_char, arguments: Strings, program: Strings) =
+        |file, arguments, program, place| execute(file, arguments, program, How::Search, place);
+    fexecve, 3, fexecve_front(fd: c_int, arguments: Strings, program: Strings) =
+        |fd, arguments, program, place| replace(program, place, |environment| {
+            // SAFETY: what the program passed, with another environment.
+            unsafe { call::fexecve(fd, arguments, environment) }
+        });
+    execveat, 5, execveat_front(fd: c_int, path: *const c_char, arguments: Strings, program: Strings, flags: c_int) =
+        |fd, path, arguments, program, flags, place| replace(program, place, |environment| {
+            // SAFETY: what the program passed, with another environment.
+            unsafe { call::execveat(fd, path, arguments, environment, flags) }
+        });
+}
+
+/// Starts a new process. The result is an error number, as `posix_spawn`'s.
+pub(crate) fn spawn(
+    pid: *mut c_int,
+    file: *const c_char,
+    [actions, attributes]: [Object; 2],
+    arguments: Strings,
+    program: Strings,
+    how: How,
+    place: usize,
+) -> c_int {
+    let link = starting(place);
+    if let Some(error) = recorded_failure() {
+        return error;
+    }
+    // SAFETY: the program passed an environment.
+    let environment = link.and_then(|link| unsafe { Environment::build(program, link) });
+    let strings = environment.as_ref().map_or(program, Environment::strings);
+    // SAFETY: what the program passed, with another environment.
+    let error = unsafe {
+        if how == How::Search {
+            call::posix_spawnp(pid, file, actions, attributes, arguments, strings)
+        } else {
+            if link.is_some() {
+                target::check(file);
+            }
+            call::posix_spawn(pid, file, actions, attributes, arguments, strings)
+        }
+    };
+    match (error, mode()) {
+        (0, _) | (_, Mode::Off) => {}
+        (_, Mode::Record) => record::failure(Kind::Spawn, error),
+        (_, Mode::Replay) => replay::failed(Kind::Spawn, place, 0, error as i64),
+    }
+    error
+}
+
+macro_rules! spawns {
+    ($($name:ident, $front:ident, $how:ident;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "`")]
+        ///
+        /// # Safety
+        /// As for the function that this one stands in front of.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            pid: *mut c_int,
+            file: *const c_char,
+            actions: Object,
+            attributes: Object,
+            arguments: Strings,
+            program: Strings,
+        ) -> c_int {
+            spawn(pid, file, [actions, attributes], arguments, program, How::$how, 0)
+        }
+    )*};
+}
+
+spawns! {
+    posix_spawn, posix_spawn_front, Path;
+    posix_spawnp, posix_spawnp_front, Search;
+}
+
+front!(
+    /// `quick_exit`
+    quick_exit, 1, quick_exit_front
+);
+
+unsafe extern "C" fn quick_exit_front(code: c_int, place: usize) {
+    process::exiting(code as u32, place);
+    if mode() == Mode::Record {
+        chunk::note_end(end::EXITED, code as u32, thread::current_if_known().map_or(0, |t| t.index));
+    }
+    // SAFETY: forwarded; does not return.
+    unsafe { call::quick_exit(code) }
+}

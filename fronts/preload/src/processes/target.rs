@@ -1,0 +1,61 @@
+//! What an image about to be started is: one that the runtime will be in, or not.
+
+use core::ffi::{CStr, c_char};
+use relive_rt::report;
+use relive_sys::syscall;
+
+/// Says by name if the program at `path` will run unrecorded: static, or set-uid.
+///
+/// # Safety
+/// `path` must be a string.
+pub(crate) unsafe fn check(path: *const c_char) {
+    if path.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let path = unsafe { CStr::from_ptr(path) };
+    if let Some(why) = unrecordable(path) {
+        let name = path.to_str().unwrap_or("(name is not UTF-8)");
+        report::line(format_args!("{name} is not recorded: {why}"));
+    }
+}
+
+const SET_ID: u32 = 0o6000;
+
+fn unrecordable(path: &CStr) -> Option<&'static str> {
+    let mut head = [0u8; 2048];
+    let fd = syscall::open(path.to_bytes_with_nul(), 0);
+    if fd < 0 {
+        return None;
+    }
+    let got = syscall::read(fd as u32, &mut head);
+    let mode = syscall::file_mode(fd as u32);
+    syscall::close(fd as u32);
+    if mode.is_some_and(|m| m & SET_ID != 0) {
+        return Some("it is set-uid or set-gid, where preloading is switched off");
+    }
+    let head = &head[..usize::try_from(got).unwrap_or(0)];
+    match interpreter(head) {
+        Some(false) => Some("it is statically linked; the order of its threads can't be interposed"),
+        _ => None,
+    }
+}
+
+/// Whether an ELF file asks for a dynamic linker; `None` for anything that is not a 64-bit ELF file.
+fn interpreter(head: &[u8]) -> Option<bool> {
+    const PT_INTERP: u32 = 3;
+    let field = |at: usize, bytes: usize| head.get(at..at + bytes);
+    if field(0, 5)? != b"\x7fELF\x02" {
+        return None;
+    }
+    let offset = u64::from_le_bytes(field(32, 8)?.try_into().ok()?) as usize;
+    let size = u16::from_le_bytes(field(54, 2)?.try_into().ok()?) as usize;
+    let count = u16::from_le_bytes(field(56, 2)?.try_into().ok()?) as usize;
+    for i in 0..count {
+        let kind = u32::from_le_bytes(field(offset + i * size, 4)?.try_into().ok()?);
+        if kind == PT_INTERP {
+            return Some(true);
+        }
+    }
+    Some(false)
+}

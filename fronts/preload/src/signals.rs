@@ -1,0 +1,167 @@
+//! Signal handlers: a trampoline of ours stands in the kernel's table, the
+//! program's handler in ours.
+//!
+//! A fault, and a signal that a thread sends to itself by `raise`, strikes at the
+//! same instruction in every run and goes straight on. Every other one is put off
+//! to the thread's next operation, see `relive_rt::deferred`, unless the thread is
+//! blocked inside a front. In a replay such a signal is dropped: the handler runs
+//! where the recording says.
+
+mod install;
+mod mask;
+mod send;
+
+use crate::cancel;
+use crate::condition;
+use crate::real::{self, Object};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use relive_rt::deferred::{self, Arrival};
+use relive_rt::thread::{self, Thread};
+use relive_rt::{Mode, mode, process, replay, runtime};
+use relive_sys::signal::{Context, Info, Interrupted, is_own_code};
+use relive_sys::trampoline::Frame;
+use relive_sys::{syscall, tls, trampoline};
+
+/// One more than the largest signal number.
+pub(crate) const SIGNALS: usize = 65;
+
+const SA_ONSTACK: u32 = 0x0800_0000;
+const SA_RESETHAND: u32 = 0x8000_0000;
+
+/// What the program wants for a signal that the kernel sends to us.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    handler: AtomicUsize,
+    flags: AtomicU32,
+}
+
+static WANTED: [Wanted; SIGNALS] =
+    [const { Wanted { handler: AtomicUsize::new(0), flags: AtomicU32::new(0) } }; SIGNALS];
+
+/// Whether a handler was ever installed.
+static HANDLES: AtomicBool = AtomicBool::new(false);
+
+/// Slots of [`Frame::scratch`] in a creation: whether signals are held back, and the mask to go back to.
+const HELD: usize = 2;
+const MASK: usize = 3;
+
+/// Holds signals back while `child` is created: one that strikes it before it has its block could not be recorded.
+///
+/// # Safety
+/// `child` must be a block that nobody else knows yet; `attributes` null or the program's.
+pub(crate) unsafe fn hold_back(frame: &mut Frame, child: process::Child, attributes: Object) {
+    const NOT_SET: c_int = -1;
+    let mut own = [0u64; 16];
+    // SAFETY: the caller's promise.
+    unsafe {
+        // A thread whose attributes name a mask doesn't inherit ours.
+        let inherits = attributes.is_null() || real::attributes_mask(attributes, (&raw mut own).cast()) == NOT_SET;
+        let held = inherits && HANDLES.load(Ordering::Relaxed);
+        frame.scratch[HELD] = usize::from(held);
+        (*child).start_mask = held.then(syscall::block_signals);
+        frame.scratch[MASK] = (*child).start_mask.unwrap_or(0) as usize;
+    }
+}
+
+/// Ends [`hold_back`] in the creator.
+pub(crate) fn let_through(frame: &Frame) {
+    if frame.scratch[HELD] != 0 {
+        syscall::set_signal_mask(frame.scratch[MASK] as u64);
+    }
+}
+
+/// Ends [`hold_back`] in the new thread.
+pub(crate) fn started(mask: Option<u64>) {
+    if let Some(mask) = mask {
+        syscall::set_signal_mask(mask);
+    }
+}
+
+/// Slot of [`Frame::scratch`] for the list of watched frames while a handler runs on another stack.
+const FRAMES: usize = 0;
+
+trampoline!(private on_signal, before_handler, after_handler);
+
+unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
+    // SAFETY: the trampoline's frame; the kernel passes the number, the information and the context.
+    unsafe {
+        let [number, info, context, ..] = (*frame).args;
+        (*frame).scratch[FRAMES] = tls::get::<{ tls::FRAMES }>();
+        let arrival = decide(number as u32, &mut *(info as *mut Info), &*(context as *const Context));
+        if arrival == Arrival::Leave {
+            return 0;
+        }
+        let wanted = &WANTED[number];
+        let flags = wanted.flags.load(Ordering::Relaxed);
+        if flags & SA_RESETHAND != 0 {
+            install::reset(number as i32);
+        }
+        if flags & SA_ONSTACK != 0 {
+            // Frames are told inner from outer by address, which means nothing across stacks.
+            tls::set::<{ tls::FRAMES }>(0);
+        }
+        (*frame).watch(nothing);
+        wanted.handler.load(Ordering::Acquire)
+    }
+}
+
+unsafe extern "C" fn nothing(_frame: *mut Frame) {}
+
+unsafe extern "C" fn after_handler(frame: *mut Frame) -> usize {
+    // SAFETY: the trampoline's frame.
+    unsafe {
+        (*frame).unwatch();
+        tls::set::<{ tls::FRAMES }>((*frame).scratch[FRAMES]);
+    }
+    0
+}
+
+unsafe fn decide(number: u32, info: &mut Info, context: &Context) -> Arrival {
+    let Some(thread) = thread::current_if_known() else { return Arrival::Run };
+    if thread.signals.is_ours(number) || is_fault(info) {
+        return Arrival::Run;
+    }
+    let mode = mode();
+    let inside = is_own_code(context.place());
+    // SAFETY: the kernel's context. In our own code such registers are left from sending a signal again.
+    let call = if inside { None } else { unsafe { context.system_call() } };
+    if mode == Mode::Off || is_sent_here(number, thread, call) {
+        return Arrival::Run;
+    }
+    if mode == Mode::Replay {
+        // A timer of the program runs in a replay too.
+        return if !inside && replay::is_due(info) { Arrival::Run } else { Arrival::Leave };
+    }
+    let now = call.is_some_and(|c| !c.finished && is_in_front(context.place(), c));
+    deferred::arrived(thread, info, now, inside)
+}
+
+/// A fault of the instruction itself: the kernel's codes for these are positive.
+fn is_fault(info: &Info) -> bool {
+    const FAULTS: [i32; 6] = [4, 5, 7, 8, 11, 31];
+    info.code > 0 && FAULTS.contains(&info.number)
+}
+
+/// Whether the thread has just sent this signal to itself (`tgkill`, by `raise`, `abort` or `pthread_kill`).
+fn is_sent_here(number: u32, thread: &Thread, call: Option<Interrupted>) -> bool {
+    let us = [u64::from(runtime::pid()), u64::from(thread.tid), u64::from(number)];
+    call.is_some_and(|c| c.finished && c.result == 0 && c.arguments == us)
+}
+
+/// Whether a thread that is blocked in a system call is so on behalf of a front: in a call that watches its frame,
+/// or in a futex of libc that the program didn't ask for by itself.
+fn is_in_front(place: usize, call: Interrupted) -> bool {
+    const LONGEST: usize = 64;
+    const FUTEX_COMMANDS: u64 = 0x7F;
+    const FUTEX_WAITS: [u64; 4] = [0, 6, 9, 13];
+    let top = tls::get::<{ tls::FRAMES }>() as *const Frame;
+    // SAFETY: null or a watched frame of this thread, which is still on its stack.
+    let unwound = if top.is_null() { None } else { unsafe { (*top).unwound } };
+    let points = [cancel::unwound as *const (), condition::unwound as *const ()];
+    if unwound.is_some_and(|f| points.contains(&(f as *const ()))) {
+        return true;
+    }
+    let by_hand = real::at::system_call.address();
+    FUTEX_WAITS.contains(&(call.arguments[1] & FUTEX_COMMANDS)) && !(by_hand..by_hand + LONGEST).contains(&place)
+}

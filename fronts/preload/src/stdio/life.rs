@@ -1,0 +1,81 @@
+//! Streams begin and end.
+//!
+//! Apart because the end of a stream is also its end as an object: what follows
+//! may not touch it, and its clock's last event comes when its memory may already
+//! be another's.
+
+use super::stream::File;
+use super::{Operating, RUNNING, START, STREAM, WAITS, end, list, stream, waiting, watch};
+use crate::libc_state::among_others;
+use relive_rt::{Mode, outside};
+
+/// Slot of [`crate::variadic::Call::own`]: whether the stream that ends could wait.
+const PARTED: usize = 5;
+
+pub(super) fn opens(call: &mut Operating) -> usize {
+    if call.state == START {
+        call.state = RUNNING;
+        (call.own[STREAM], call.own[WAITS]) = (0, 0);
+        outside::may_wake();
+        watch(call);
+        return call.subject.real.address();
+    }
+    end(call);
+    let stream = call.frame.result as File;
+    if !stream.is_null() {
+        if waiting::can_wait(stream) {
+            outside::may_have_waited();
+        }
+        list::join(stream, call.frame.place);
+    }
+    0
+}
+
+pub(super) fn closes(call: &mut Operating, argument: usize) -> usize {
+    if call.state == START {
+        return part(call, argument);
+    }
+    let stream = parted(call);
+    if !stream.is_null() {
+        stream::gone(stream, call.frame.place);
+    }
+    0
+}
+
+pub(super) fn reopens(call: &mut Operating, argument: usize) -> usize {
+    if call.state == START {
+        return part(call, argument);
+    }
+    let stream = parted(call);
+    if !stream.is_null() {
+        stream::unlock(stream, call.frame.place);
+    }
+    list::join(call.frame.result as File, call.frame.place);
+    0
+}
+
+/// Starts the last pair of events on a stream.
+fn part(call: &mut Operating, argument: usize) -> usize {
+    let stream = call.frame.args[argument] as File;
+    call.state = RUNNING;
+    (call.own[STREAM], call.own[WAITS]) = (0, 0);
+    if among_others() != Mode::Off {
+        list::part(stream, call.frame.place);
+        call.own[STREAM] = stream as usize;
+    }
+    outside::may_wake();
+    call.own[PARTED] = usize::from(waiting::can_wait(stream));
+    waiting::forget(stream);
+    watch(call);
+    call.subject.real.address()
+}
+
+/// After what [`part`] started: the stream that was locked, if one was.
+fn parted(call: &mut Operating) -> File {
+    let stream = core::mem::take(&mut call.own[STREAM]) as File;
+    end(call);
+    if call.own[PARTED] != 0 {
+        outside::may_have_waited();
+    }
+    stream
+}

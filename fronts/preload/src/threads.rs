@@ -1,0 +1,204 @@
+//! Threads: creation, start, end, join, detach.
+//!
+//! The new thread starts in a trampoline of ours, which gives it its block and
+//! then runs the program's start routine without any Rust frame below it, because
+//! cancellation and `pthread_exit` unwind through here.
+
+use crate::real::{self, Object, Real};
+use crate::{cancel, signals};
+use core::ffi::c_int;
+use relive_order::Kind;
+use relive_rt::{Mode, mode, process, record, replay, thread};
+use relive_sys::trampoline::Frame;
+use relive_sys::{front, trampoline};
+
+/// Slots of [`Frame::scratch`] in a creation and a join.
+pub(crate) const CHILD: usize = 0;
+const DETACHED: usize = 1;
+
+trampoline!(
+    /// `pthread_create`
+    pthread_create, before_create, after_create
+);
+
+unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
+    // SAFETY: the trampoline's frame.
+    let frame = unsafe { &mut *frame };
+    frame.scratch[CHILD] = 0;
+    if let Some(child) = process::before_create(frame.place) {
+        frame.scratch[CHILD] = child as usize;
+        frame.scratch[DETACHED] = usize::from(is_detached(frame.args[1] as Object));
+        // SAFETY: the block that was just made for the child.
+        unsafe {
+            (*child).start = [frame.args[2], frame.args[3]];
+            signals::hold_back(frame, child, frame.args[1] as Object);
+        }
+        frame.args[2] = start_address();
+        frame.args[3] = child as usize;
+    }
+    real::at::create.address()
+}
+
+fn is_detached(attributes: Object) -> bool {
+    const PTHREAD_CREATE_DETACHED: c_int = 1;
+    let mut state = 0;
+    // SAFETY: the program passed attributes.
+    !attributes.is_null()
+        && unsafe { real::attributes_detached(attributes, &raw mut state) } == 0
+        && state == PTHREAD_CREATE_DETACHED
+}
+
+unsafe extern "C" fn after_create(frame: *mut Frame) -> usize {
+    // SAFETY: the trampoline's frame.
+    let frame = unsafe { &mut *frame };
+    let child = frame.scratch[CHILD] as process::Child;
+    if !child.is_null() {
+        signals::let_through(frame);
+        let error = frame.result as c_int;
+        // SAFETY: creation stored the handle there if it succeeded.
+        let handle = if error == 0 { unsafe { *(frame.args[0] as *const usize) } } else { 0 };
+        let detached = frame.scratch[DETACHED] != 0;
+        // SAFETY: the block that `before_create` made.
+        unsafe { process::after_create(child, handle, detached, error, frame.place) };
+    }
+    frame.result
+}
+
+trampoline!(private run_thread, before_run, after_run);
+
+/// Where a thread that [`process::before_create`] knows of has to start, with its block as the argument.
+pub(crate) fn start_address() -> usize {
+    run_thread as *const () as usize
+}
+
+unsafe extern "C" fn before_run(frame: *mut Frame) -> usize {
+    // SAFETY: the trampoline's frame; its argument is the block made in `before_create`.
+    unsafe {
+        let child = (*frame).args[0] as process::Child;
+        let [start, argument] = (*child).start;
+        process::thread_started(child, real::thread_self());
+        signals::started((*child).start_mask.take());
+        (*frame).watch(unwound);
+        (*frame).args[0] = argument;
+        start
+    }
+}
+
+pub(crate) unsafe extern "C" fn after_run(frame: *mut Frame) -> usize {
+    if process::thread_finished() {
+        crate::last::arrange();
+    }
+    // SAFETY: the trampoline's frame.
+    unsafe {
+        (*frame).unwatch();
+        (*frame).result
+    }
+}
+
+pub(crate) unsafe extern "C" fn unwound(_frame: *mut Frame) {
+    cancel::thread_unwound();
+    if process::thread_finished() {
+        crate::last::arrange();
+    }
+}
+
+/// `real` is the call that was made, `blocking` one that waits until the thread has ended.
+pub(crate) unsafe fn before_any_join(frame: *mut Frame, real: &Real, blocking: &Real) -> usize {
+    // SAFETY: the trampoline's frame.
+    if unsafe { cancel::enter(frame, cancel::unwound) } {
+        // SAFETY: as above.
+        return cancel::strike(unsafe { (*frame).place });
+    }
+    // SAFETY: as above.
+    let frame = unsafe { &mut *frame };
+    frame.scratch[CHILD] = thread::find(frame.args[0]).map_or(0, |t| t as usize);
+    if mode() != Mode::Replay {
+        return real.address();
+    }
+    if let Some(error) = replay::failure(Kind::Join) {
+        frame.result = error as usize;
+        frame.scratch[CHILD] = 0;
+        return 0;
+    }
+    // Whatever the call was, it succeeded in the recording: so here it waits until it can.
+    replay::set_blocked(true, frame.place);
+    blocking.address()
+}
+
+pub(crate) unsafe extern "C" fn after_any_join(frame: *mut Frame) -> usize {
+    // SAFETY: the trampoline's frame.
+    let frame = unsafe {
+        cancel::leave(frame);
+        &mut *frame
+    };
+    let child = frame.scratch[CHILD] as process::Child;
+    let result = frame.result as c_int;
+    match mode() {
+        Mode::Off => {}
+        Mode::Record if result != 0 => record::failure(Kind::Join, result),
+        Mode::Replay if child.is_null() => {}
+        Mode::Record | Mode::Replay => {
+            if mode() == Mode::Replay {
+                replay::set_blocked(false, frame.place);
+            }
+            if !child.is_null() && result == 0 {
+                // SAFETY: the join succeeded, so the thread has ended.
+                unsafe { process::joined(child, frame.place) };
+            }
+        }
+    }
+    frame.result
+}
+
+unsafe extern "C" fn before_join(frame: *mut Frame) -> usize {
+    // SAFETY: forwarded.
+    unsafe { before_any_join(frame, &real::at::join, &real::at::join) }
+}
+
+unsafe extern "C" fn before_tryjoin(frame: *mut Frame) -> usize {
+    // SAFETY: forwarded.
+    unsafe { before_any_join(frame, &real::at::tryjoin, &real::at::join) }
+}
+
+unsafe extern "C" fn before_timedjoin(frame: *mut Frame) -> usize {
+    // SAFETY: forwarded.
+    unsafe { before_any_join(frame, &real::at::timedjoin, &real::at::join) }
+}
+
+unsafe extern "C" fn before_clockjoin(frame: *mut Frame) -> usize {
+    // SAFETY: forwarded.
+    unsafe { before_any_join(frame, &real::at::clockjoin, &real::at::join) }
+}
+
+trampoline!(
+    /// `pthread_join`
+    pthread_join, before_join, after_any_join
+);
+trampoline!(
+    /// `pthread_tryjoin_np`
+    pthread_tryjoin_np, before_tryjoin, after_any_join
+);
+trampoline!(
+    /// `pthread_timedjoin_np`
+    pthread_timedjoin_np, before_timedjoin, after_any_join
+);
+trampoline!(
+    /// `pthread_clockjoin_np`
+    pthread_clockjoin_np, before_clockjoin, after_any_join
+);
+
+front!(
+    /// `pthread_detach`
+    pthread_detach, 1, detach
+);
+
+pub(crate) unsafe extern "C" fn detach(handle: usize, _place: usize) -> c_int {
+    let known = thread::find(handle);
+    // SAFETY: the program passed a handle.
+    let result = unsafe { real::detach(handle) };
+    if let (0, Some(block)) = (result, known) {
+        // SAFETY: a block stays until its thread is joined, which can't happen any more.
+        unsafe { thread::detach(block) };
+    }
+    result
+}

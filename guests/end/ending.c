@@ -1,0 +1,70 @@
+// Ways for a threaded program to end. The one that ends it does so while it owns
+// the mutex, having printed what happened so far, so nobody gets in behind it.
+#include "../transcript.h"
+#include <signal.h>
+#include <sys/resource.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct transcript transcript;
+static const char *how;
+static int *volatile nowhere;
+
+static _Noreturn void end(int who)
+{
+    show("order", &transcript);
+    fflush(stdout);
+    if (is(how, "exit"))
+        exit(10 + who);
+    else if (is(how, "_exit"))
+        _exit(10 + who);
+    else if (is(how, "quick_exit"))
+        quick_exit(10 + who);
+    else if (is(how, "abort"))
+        abort();
+    else if (is(how, "segv"))
+        *nowhere = 1;
+    else if (is(how, "kill"))
+        must_be(kill(getpid(), SIGKILL) == 0);
+    else if (is(how, "term"))
+        must_be(raise(SIGTERM) == 0);
+    for (;;)
+        pause_for(1000000);
+}
+
+static void on_exit_print(void)
+{
+    puts("at exit");
+}
+
+static void *worker(void *argument)
+{
+    int who = (int)(intptr_t)argument;
+    for (;;) {
+        must(pthread_mutex_lock(&mutex));
+        note(&transcript, who);
+        if (transcript.effects == 300)
+            end(who % 4);
+        must(pthread_mutex_unlock(&mutex));
+        jitter();
+    }
+}
+
+// THREADS exit|_exit|quick_exit|abort|segv|kill|term worker|main
+int main(int argc, char **argv)
+{
+    int threads = number(argc, argv, 1, 4);
+    how = word(argc, argv, 2, "exit");
+    int in_main = is(word(argc, argv, 3, "worker"), "main");
+    pthread_t id;
+    struct rlimit none = {0, 0};
+    must_be(setrlimit(RLIMIT_CORE, &none) == 0);
+    must_be(atexit(on_exit_print) == 0);
+    must_be(at_quick_exit(on_exit_print) == 0);
+    for (int who = 0; who < threads; who++)
+        must(pthread_create(&id, NULL, worker, (void *)(intptr_t)who));
+    if (!in_main)
+        must(pthread_join(id, NULL));
+    pause_for(500000);
+    must(pthread_mutex_lock(&mutex));
+    end(0);
+}

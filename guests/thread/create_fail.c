@@ -1,0 +1,41 @@
+// A create that fails takes no child number: with it counted, the children
+// behind it would be known by other names.
+#include "../transcript.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct transcript transcript;
+
+static void *worker(void *argument)
+{
+    for (int round = 0; round < 20; round++) {
+        must(pthread_mutex_lock(&mutex));
+        note(&transcript, (intptr_t)argument);
+        must(pthread_mutex_unlock(&mutex));
+        jitter();
+    }
+    return NULL;
+}
+
+static void *parent(void *argument)
+{
+    pthread_t ids[4];
+    pthread_attr_t huge;
+    must(pthread_attr_init(&huge));
+    must(pthread_attr_setstacksize(&huge, (size_t)1 << 46));
+    for (int child = 0; child < 4; child++) {
+        must_be(pthread_create(&ids[child], &huge, worker, NULL) != 0);
+        must(pthread_create(&ids[child], NULL, worker, (void *)((intptr_t)argument * 4 + child)));
+        must_be(pthread_create(&(pthread_t){0}, &huge, worker, NULL) != 0);
+    }
+    for (int child = 0; child < 4; child++)
+        must(pthread_join(ids[child], NULL));
+    return NULL;
+}
+
+// THREADS
+int main(int argc, char **argv)
+{
+    crew(number(argc, argv, 1, 3), parent);
+    show("order", &transcript);
+    return 0;
+}
