@@ -44,8 +44,8 @@ impl Frame {
     pub fn watch(&mut self, unwound: unsafe extern "C" fn(*mut Frame)) {
         let this = core::ptr::from_mut(self);
         let mut top = tls::get::<{ tls::FRAMES }>() as *mut Frame;
-        while !top.is_null() && top < this {
-            // A frame below ours was left by longjmp.
+        while !top.is_null() && top <= this {
+            // A frame below ours, or where ours now is, was left by longjmp.
             // SAFETY: only read to go on along the list; the memory is this thread's stack.
             top = unsafe { (*top).previous };
         }
