@@ -1,8 +1,11 @@
 // One kind of handler or sender each: what the program sees of a signal comes out
 // alike, wherever the runtime puts its delivery.
 #include "../transcript.h"
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -139,6 +142,39 @@ static void interrupted(void)
     must(pthread_join(id, NULL));
 }
 
+// The thread blocks the signal but for the time of the calls that bring their own mask.
+static void *suspending(void *argument)
+{
+    struct timespec long_time = {50, 0};
+    sigset_t none;
+    struct epoll_event event;
+    int epoll = epoll_create1(0);
+    (void)argument;
+    must_be(epoll >= 0 && sigemptyset(&none) == 0);
+    must_be(sigsuspend(&none) == -1 && errno == EINTR && fired == 1);
+    must_be(ppoll(NULL, 0, &long_time, &none) == -1 && errno == EINTR && fired == 2);
+    must_be(pselect(0, NULL, NULL, NULL, &long_time, &none) == -1 && errno == EINTR && fired == 3);
+    must_be(epoll_pwait(epoll, &event, 1, 50000, &none) == -1 && errno == EINTR && fired == 4);
+    close(epoll);
+    return NULL;
+}
+
+static void suspended(void)
+{
+    sigset_t set;
+    pthread_t id;
+    installed(SIGALRM, on_signal, 0);
+    must_be(sigemptyset(&set) == 0 && sigaddset(&set, SIGALRM) == 0);
+    must(pthread_sigmask(SIG_BLOCK, &set, NULL));
+    must(pthread_create(&id, NULL, suspending, NULL));
+    for (int round = 1; round <= 4; round++) {
+        must(pthread_kill(id, SIGALRM));
+        while (fired != round)
+            usleep(1000);
+    }
+    must(pthread_join(id, NULL));
+}
+
 static void *waiting(void *argument)
 {
     sigset_t set;
@@ -174,7 +210,7 @@ static void children(void)
     fired = fired > 0;
 }
 
-// spin|queue|fault|ask|itself|interrupted|waited|children|killed|aborted
+// spin|queue|fault|ask|itself|interrupted|waited|children|suspended|killed|aborted
 int main(int argc, char **argv)
 {
     const char *how = word(argc, argv, 1, "ask");
@@ -183,7 +219,8 @@ int main(int argc, char **argv)
         void (*run)(void);
     } table[] = {{"spin", spin},     {"queue", queue},   {"fault", fault},
                  {"ask", ask},       {"itself", itself}, {"interrupted", interrupted},
-                 {"waited", waited}, {"children", children}};
+                 {"waited", waited}, {"children", children},
+                 {"suspended", suspended}};
     for (unsigned row = 0; row < sizeof table / sizeof *table; row++) {
         if (is(how, table[row].name))
             table[row].run();

@@ -98,7 +98,7 @@ fn modules(out: &mut dyn Write, modules: &[Module]) -> io::Result<()> {
 }
 
 fn row(module: &Module) -> [String; 9] {
-    use relive_symbols::Treatment::{Counted, Ordered, PassThrough, Refused, Unordered};
+    use relive_symbols::Treatment::{Counted, Ordered, PassThrough, Refused, Seen, Unordered};
     let imports = |treatments: &[_]| {
         module.imports.iter().filter(|symbol| treatments.contains(&symbol.treatment)).count().to_string()
     };
@@ -107,7 +107,7 @@ fn row(module: &Module) -> [String; 9] {
     [
         name,
         imports(&[Ordered]),
-        imports(&[PassThrough, Counted]),
+        imports(&[PassThrough, Counted, Seen]),
         imports(&[Refused]),
         imports(&[Unordered]),
         code.locked.to_string(),

@@ -80,18 +80,23 @@ pub const fn unpack(word: u64) -> Option<(u32, u64)> {
     }
 }
 
-/// The session-wide clock of an object shared between processes, by what identifies its memory.
-/// `None` if the table is full.
-pub fn shared(key: u64) -> Option<&'static relive_trace::control::SharedObject> {
+/// How many places of the session's table an object may take.
+const PROBES: usize = 16;
+
+/// The session-wide clock of an object shared between processes, by what identifies its memory. Where all its places
+/// are taken it shares the first one's.
+pub fn shared(key: u64) -> &'static relive_trace::control::SharedObject {
     let table = &crate::runtime::session().shared;
     let key = key | 1;
     let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
-    (0..table.len()).map(|i| &table[(start + i) % table.len()]).find(|o| {
+    let place = |i: usize| &table[(start + i) % table.len()];
+    let own = (0..PROBES).map(place).find(|o| {
         match o.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
             Err(found) => found == key,
         }
-    })
+    });
+    own.unwrap_or_else(|| place(0))
 }
 
 #[cfg(test)]

@@ -123,13 +123,24 @@ fn enter_replay(thread: &mut Thread) {
 /// What a new thread starts from, made by its parent.
 pub type Child = *mut Thread;
 
-/// Before a thread is created: takes the event and prepares the child. `None` if it can't be recorded.
-pub fn before_create(place: usize) -> Option<Child> {
-    let thread = thread::current_if_known()?;
+/// What a creation is to the caller of [`before_create`].
+#[derive(Clone, Copy, Debug)]
+pub enum Creation {
+    /// It can't be recorded.
+    Unknown,
+    /// It is to be made, with this block for the new thread; [`after_create`] follows.
+    Child(Child),
+    /// A replay: it failed in the recording with this error, whatever would come of it here.
+    Fails(i32),
+}
+
+/// Before a thread is created: takes the event and prepares the child.
+pub fn before_create(place: usize) -> Creation {
+    let Some(thread) = thread::current_if_known() else { return Creation::Unknown };
     match runtime::mode() {
-        Mode::Off => None,
+        Mode::Off => Creation::Unknown,
         Mode::Record => {
-            let child = prepare_child(thread)?;
+            let Some(child) = prepare_child(thread) else { return Creation::Unknown };
             let time = record::alone(Kind::Create);
             // SAFETY: the child's block and chunk, which nobody else knows yet.
             unsafe {
@@ -138,20 +149,24 @@ pub fn before_create(place: usize) -> Option<Child> {
                     (*(*child).header).start_clock = time;
                 }
             }
-            Some(child)
+            Creation::Child(child)
         }
         Mode::Replay => {
             replay::enter(Kind::Create, place);
             thread.replay.multiply();
+            if replay::fails(Kind::Create) {
+                replay::leave(Kind::Create, &[], false);
+                return Creation::Fails(replay::failure_of_last(Kind::Create).unwrap_or(0));
+            }
             thread.replay.expect_child();
             let index = child_in_plan(thread.index, thread.children, Some(place));
-            let child = thread::allocate(index, thread.index, thread.children)?;
+            let Some(child) = thread::allocate(index, thread.index, thread.children) else { return Creation::Unknown };
             // SAFETY: a block that nobody else knows yet.
             unsafe {
                 begin_replay(&mut *child, index);
                 open_learning(&mut *child);
             }
-            Some(child)
+            Creation::Child(child)
         }
     }
 }
@@ -182,19 +197,15 @@ fn prepare_child(thread: &mut Thread) -> Option<Child> {
 /// `child` must be what [`before_create`] returned for it.
 pub unsafe fn after_create(child: Child, handle: usize, detached: bool, error: i32, place: usize) {
     let thread = thread::current();
-    let replaying = runtime::mode() == Mode::Replay;
-    if replaying {
+    if runtime::mode() == Mode::Replay {
         replay::leave(Kind::Create, &[], false);
-        let recorded = replay::failure_of_last(Kind::Create).unwrap_or(0);
-        if recorded != error {
-            replay::failed(Kind::Create, place, recorded as i64, error as i64);
+        if error != 0 {
+            replay::failed(Kind::Create, place, 0, i64::from(error));
         }
     }
     if error != 0 {
-        if !replaying {
-            record::failure(Kind::Create, error);
-            thread.spare = child;
-        }
+        record::failure(Kind::Create, error);
+        thread.spare = child;
         return;
     }
     thread.children += 1;

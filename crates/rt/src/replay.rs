@@ -253,6 +253,12 @@ pub fn failure_of_last(kind: Kind) -> Option<i32> {
     }
 }
 
+/// Whether the event that was entered failed in the recording.
+pub fn fails(kind: Kind) -> bool {
+    let r = &acting().replay;
+    r.values.fails_at(r.events + 1, kind)
+}
+
 /// The recorded value of the next event, if one was stored.
 pub fn value() -> Option<i64> {
     let r = &mut acting().replay;

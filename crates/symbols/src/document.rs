@@ -58,6 +58,7 @@ const fn meaning(treatment: Treatment) -> &'static str {
     match treatment {
         Treatment::Ordered => "recorded, and replayed in the recorded order",
         Treatment::Refused => "the program is stopped with a message, always or in the cases named",
+        Treatment::Seen => "the runtime must know of the call; nothing of it is recorded",
         Treatment::Counted => "a cancellation that strikes in it is recorded; its result is the environment's",
         Treatment::PassThrough => "not touched: no thread can see in which order such calls ran",
         Treatment::Unordered => "not ordered at this level; `relive doctor` names it",

@@ -22,6 +22,8 @@ pub enum Treatment {
     Refused,
     /// The preloaded library defines it as a place where a cancellation can strike; its result is not recorded.
     Counted,
+    /// The preloaded library defines it to know of the call; nothing of it is recorded.
+    Seen,
     /// Not touched: no other thread can see in which order such calls ran.
     PassThrough,
     /// Its order could be seen but is outside what this level records: `doctor` names it. The preloaded library may
@@ -31,8 +33,14 @@ pub enum Treatment {
 
 impl Treatment {
     /// Every treatment, in the order of the documentation.
-    pub const ALL: [Treatment; 5] =
-        [Treatment::Ordered, Treatment::Refused, Treatment::Counted, Treatment::PassThrough, Treatment::Unordered];
+    pub const ALL: [Treatment; 6] = [
+        Treatment::Ordered,
+        Treatment::Refused,
+        Treatment::Counted,
+        Treatment::Seen,
+        Treatment::PassThrough,
+        Treatment::Unordered,
+    ];
 
     /// The stable lower-case name.
     pub const fn name(self) -> &'static str {
@@ -40,6 +48,7 @@ impl Treatment {
             Treatment::Ordered => "ordered",
             Treatment::Refused => "refused",
             Treatment::Counted => "counted",
+            Treatment::Seen => "seen",
             Treatment::PassThrough => "pass-through",
             Treatment::Unordered => "unordered",
         }
@@ -47,7 +56,7 @@ impl Treatment {
 
     /// The preloaded library exports every symbol of this treatment.
     pub const fn is_defined_by_relive(self) -> bool {
-        matches!(self, Treatment::Ordered | Treatment::Refused | Treatment::Counted)
+        matches!(self, Treatment::Ordered | Treatment::Refused | Treatment::Counted | Treatment::Seen)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The closed table as data, grouped by reason. Nothing else lives here.
 
 use crate::Family::{Barrier, Condition, Libc, Mutex, Once, RwLock, Semaphore, SpinLock, Stream, Thread};
-use crate::Treatment::{Counted, Ordered, PassThrough, Refused, Unordered};
+use crate::Treatment::{Counted, Ordered, PassThrough, Refused, Seen, Unordered};
 use crate::{Family, Group, Treatment};
 
 const fn group(treatment: Treatment, family: Family, why: &'static str, names: &'static [&'static str]) -> Group {
@@ -177,6 +177,9 @@ pub const GROUPS: &[Group] = &[
     ]),
     group(Ordered, Thread, "installs a handler: where it runs is kept", &[
         "sigaction", "__sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal", "__sysv_signal", "sigset",
+    ]),
+    group(Seen, Thread, "leaves calls of ours, which are told", &[
+        "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk",
     ]),
     group(PassThrough, Thread, "strikes the calling thread at this very place in every run", &[
         "raise", "gsignal", "abort",

@@ -54,6 +54,11 @@ impl Frame {
         tls::set::<{ tls::FRAMES }>(this as usize);
     }
 
+    /// The next outer watched frame on the same stack, or null.
+    pub fn previous(&self) -> *mut Frame {
+        self.previous
+    }
+
     /// Ends [`Frame::watch`].
     pub fn unwatch(&mut self) {
         if self.unwound.take().is_some() {

@@ -22,8 +22,8 @@ pub const ENV_LINK: &str = "RELIVE_LINK";
 pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"RLVCTRL\x01");
 /// Process images that can record at the same time.
 pub const PROCESS_SLOTS: usize = 1024;
-/// Objects shared between processes that are not mutexes.
-pub const SHARED_OBJECTS: usize = 4096;
+/// Clocks of objects shared between processes that are not mutexes; more objects share these.
+pub const SHARED_OBJECTS: usize = 1 << 14;
 /// Bytes of the folder's path, at most.
 pub const FOLDER_BYTES_MAX: usize = 4096;
 

@@ -79,6 +79,8 @@ impl ThreadStream {
 
     /// Leaves out every event with a timestamp above `clock`, and the records that belong to them.
     pub fn cut(&mut self, clock: u64) {
+        // A thread whose events are all kept may have ended after the cut: nothing says when.
+        self.finished = false;
         let kept = self.index().events_until(clock);
         if kept == self.events {
             return;
@@ -97,7 +99,7 @@ impl ThreadStream {
         }
         let clock = self.index().time(kept.wrapping_sub(1)).unwrap_or(self.start_clock);
         self.stream.truncate(end);
-        (self.events, self.clock, self.finished) = (kept, clock, false);
+        (self.events, self.clock) = (kept, clock);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::real::{self, Object, Real, errno};
 use crate::threads;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use relive_rt::process::Child;
+use relive_rt::process::{Child, Creation};
 use relive_rt::{Mode, arena, mode, outside, process, runtime};
 use relive_sys::trampoline::Frame;
 use relive_sys::{detour, syscall, trampoline};
@@ -70,7 +70,7 @@ unsafe fn announce(frame: &mut Frame, event: *mut Event, repeats: bool) -> *mut 
         }
         outside::may_wake();
         let Some(memory) = arena::allocate(size_of::<Request>()) else { return core::ptr::null_mut() };
-        let Some(child) = process::before_create(frame.place) else { return core::ptr::null_mut() };
+        let Creation::Child(child) = process::before_create(frame.place) else { return core::ptr::null_mut() };
         let request = memory.cast::<Request>();
         let wanted = *event;
         let given = Event { value: request as usize, function: run_callback as *const () as usize, ..wanted };
@@ -120,7 +120,7 @@ unsafe extern "C" fn before_callback(frame: *mut Frame) -> usize {
             process::thread_started(child, real::thread_self());
             outside::may_have_waited();
             if (*request).repeats
-                && let Some(following) = process::before_create((*frame).place)
+                && let Creation::Child(following) = process::before_create((*frame).place)
             {
                 process::after_create(following, 0, true, 0, (*frame).place);
                 (*request).next.store(following as usize, Ordering::Release);

@@ -117,6 +117,34 @@ unsafe extern "C" fn after_handler(frame: *mut Frame) -> usize {
     0
 }
 
+/// A jump to a stack pointer of `target` leaves every watched frame below it, and with it perhaps the stack of handlers.
+pub(crate) fn leave_frames(target: usize) {
+    let mut top = tls::get::<{ tls::FRAMES }>() as *mut Frame;
+    if top.is_null() {
+        return;
+    }
+    // A frame on another stack than ours can't be told by address: only a handler's frame leads there.
+    let mut here = core::ptr::from_ref(&top).addr();
+    // SAFETY: watched frames of this thread, which are still on one of its stacks.
+    unsafe {
+        while !top.is_null() {
+            let stays = (here..=top.addr()).contains(&target);
+            if stays {
+                break;
+            }
+            let outer = (*top).previous();
+            let alone = (*top).unwound.is_some_and(|f| core::ptr::fn_addr_eq(f, nothing as unsafe extern "C" fn(_)));
+            top = if alone && outer.is_null() {
+                here = 0;
+                (*top).scratch[FRAMES] as *mut Frame
+            } else {
+                outer
+            };
+        }
+    }
+    tls::set::<{ tls::FRAMES }>(top.addr());
+}
+
 unsafe fn decide(number: u32, info: &mut Info, context: &Context) -> Arrival {
     let Some(thread) = thread::current_if_known() else { return Arrival::Run };
     if thread.signals.is_ours(number) || is_fault(info) {

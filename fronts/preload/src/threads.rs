@@ -8,6 +8,7 @@ use crate::real::{self, Object, Real};
 use crate::{cancel, signals};
 use core::ffi::c_int;
 use relive_order::Kind;
+use relive_rt::process::Creation;
 use relive_rt::{Mode, mode, process, record, replay, thread};
 use relive_sys::trampoline::Frame;
 use relive_sys::{front, trampoline};
@@ -25,16 +26,23 @@ unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
     let frame = unsafe { &mut *frame };
     frame.scratch[CHILD] = 0;
-    if let Some(child) = process::before_create(frame.place) {
-        frame.scratch[CHILD] = child as usize;
-        frame.scratch[DETACHED] = usize::from(is_detached(frame.args[1] as Object));
-        // SAFETY: the block that was just made for the child.
-        unsafe {
-            (*child).start = [frame.args[2], frame.args[3]];
-            signals::hold_back(frame, child, frame.args[1] as Object);
+    match process::before_create(frame.place) {
+        Creation::Unknown => {}
+        Creation::Fails(error) => {
+            frame.result = error as usize;
+            return 0;
         }
-        frame.args[2] = start_address();
-        frame.args[3] = child as usize;
+        Creation::Child(child) => {
+            frame.scratch[CHILD] = child as usize;
+            frame.scratch[DETACHED] = usize::from(is_detached(frame.args[1] as Object));
+            // SAFETY: the block that was just made for the child.
+            unsafe {
+                (*child).start = [frame.args[2], frame.args[3]];
+                signals::hold_back(frame, child, frame.args[1] as Object);
+            }
+            frame.args[2] = start_address();
+            frame.args[3] = child as usize;
+        }
     }
     real::at::create.address()
 }

@@ -3,6 +3,7 @@
 //! The gate needs the clock's jumps ahead of the results that stand before them,
 //! so it walks the same bytes with two cursors.
 
+use relive_order::Kind;
 use relive_trace::record::{Decoder, Record};
 
 /// Looks one record ahead.
@@ -56,6 +57,18 @@ impl Cursor {
         false
     }
 
+    /// Whether the stream has a run of failures of `kind` at event number `event`.
+    pub fn fails_at(&self, event: u64, kind: Kind) -> bool {
+        let mut ahead = self.clone();
+        while let Some((at, record)) = ahead.ahead.filter(|&(at, _)| at <= event) {
+            if at == event && matches!(record, Record::Run { kind: failed, .. } if failed == kind) {
+                return true;
+            }
+            ahead.advance();
+        }
+        false
+    }
+
     /// Whether the stream could not be decoded to its end.
     pub fn malformed(&self) -> bool {
         self.malformed
@@ -94,8 +107,7 @@ impl Cursor {
 
 #[cfg(test)]
 mod tests {
-    use super::Cursor;
-    use relive_order::Kind;
+    use super::{Cursor, Kind};
     use relive_trace::record::{Record, encode};
 
     fn stream() -> &'static [u8] {
@@ -117,6 +129,7 @@ mod tests {
         order.advance();
         assert_eq!(order.position(), Some(3));
         assert_eq!(values.position(), Some(3));
+        assert!(values.fails_at(3, Kind::Lock) && !values.fails_at(3, Kind::Create) && !values.fails_at(2, Kind::Lock));
         for left in [3, 2, 1] {
             assert_eq!(values.at(3), Some(Record::Run { kind: Kind::Lock, result: 16, count: left }));
             values.consume_one_of(left);

@@ -132,7 +132,7 @@ fn of_imports(modules: &[Module], say: &mut impl FnMut(Level, &'static str, Stri
         say(Level::Note, "plugins", "libraries can be opened while it runs; they were not looked at".to_owned());
     }
     let ordered = count(Treatment::Ordered) as u64;
-    let passed = count(Treatment::PassThrough) + count(Treatment::Counted);
+    let passed = [Treatment::PassThrough, Treatment::Counted, Treatment::Seen].into_iter().map(count).sum::<usize>();
     let text = format!("{} called in recorded order, {passed} need none", counted(ordered, "imported function"));
     say(Level::Fine, "ordered", text);
 }

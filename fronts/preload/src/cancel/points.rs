@@ -4,8 +4,8 @@
 
 use super::{enter, interruption, leave, note_interruption, strike, unwound, wait_for_signal};
 use crate::real::Real;
-use relive_rt::outside;
-use relive_sys::trampoline;
+use relive_rt::{Mode, mode, outside};
+use relive_sys::{syscall, trampoline};
 use relive_sys::trampoline::Frame;
 
 /// Slot of [`Frame::scratch`]: whether the call returns what is left of a sleep.
@@ -17,11 +17,17 @@ unsafe fn before(frame: *mut Frame, real: &Real) -> usize {
     unsafe {
         let sleepers = [&sleep::REAL, &clock_nanosleep::REAL, &thrd_sleep::REAL];
         (*frame).scratch[SLEEPS] = usize::from(sleepers.iter().any(|s| core::ptr::eq(*s, real)));
-        if enter(frame, unwound) {
-            return strike((*frame).place);
-        }
-        if [&pause::REAL, &sigsuspend::REAL, &__sigsuspend::REAL].iter().any(|w| core::ptr::eq(*w, real)) {
+        let own = replayed_mask(&(*frame).args, real).map(syscall::set_signal_mask);
+        let cancelled = enter(frame, unwound);
+        let waits = [&pause::REAL, &sigsuspend::REAL, &__sigsuspend::REAL].iter().any(|w| core::ptr::eq(*w, real));
+        if waits && !cancelled {
             wait_for_signal();
+        }
+        if let Some(own) = own {
+            syscall::set_signal_mask(own);
+        }
+        if cancelled {
+            return strike((*frame).place);
         }
         if let Some(result) = interruption(frame) {
             (*frame).result = result;
@@ -29,6 +35,27 @@ unsafe fn before(frame: *mut Frame, real: &Real) -> usize {
         }
         real.address()
     }
+}
+
+/// The mask that the kernel sets for the time of this call, in a replay: what struck in the call in the recording
+/// was let through by it and may be blocked by the thread's own.
+unsafe fn replayed_mask(args: &[usize; 6], real: &Real) -> Option<u64> {
+    if mode() != Mode::Replay {
+        return None;
+    }
+    let takers: [(&Real, usize); 7] = [
+        (&sigsuspend::REAL, 0),
+        (&__sigsuspend::REAL, 0),
+        (&ppoll::REAL, 3),
+        (&__ppoll_chk::REAL, 3),
+        (&pselect::REAL, 5),
+        (&epoll_pwait::REAL, 4),
+        (&epoll_pwait2::REAL, 4),
+    ];
+    let (_, argument) = takers.iter().find(|(taker, _)| core::ptr::eq(*taker, real))?;
+    let mask = args[*argument] as *const u64;
+    // SAFETY: null or a signal set of the program, whose first word holds all signals.
+    unsafe { mask.as_ref().copied() }
 }
 
 unsafe extern "C" fn after(frame: *mut Frame) -> usize {

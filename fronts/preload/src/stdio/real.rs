@@ -19,5 +19,8 @@ real! {
     link = c"_IO_link_in", fn(stream: File);
     unlink = c"_IO_un_link", fn(stream: File);
     fopencookie = c"fopencookie", fn();
+    fputs = c"fputs", fn(text: *const c_char, stream: File) -> c_int;
+    fwide = c"fwide", fn(stream: File, mode: c_int) -> c_int;
+    strerror_r = c"strerror_r", fn(number: c_int, room: *mut c_char, size: usize) -> *const c_char;
     vsnprintf = c"vsnprintf", fn(out: *mut c_char, size: usize, format: *const c_char, list: usize) -> c_int;
 }
