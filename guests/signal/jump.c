@@ -2,6 +2,7 @@
 // stack or another one; what stood on the stack then is overwritten, and the thread ends by
 // pthread_exit, which unwinds it.
 #include "../transcript.h"
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 
@@ -10,8 +11,8 @@ static int rounds;
 static int threads;
 static int pipes[64][2];
 static pthread_t ids[64];
-static volatile sig_atomic_t asleep[64];
-static volatile sig_atomic_t jumped[64];
+static sem_t ready[64];
+static sem_t jumped[64];
 static __thread sigjmp_buf back;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct transcript transcript;
@@ -45,7 +46,7 @@ static void *worker(void *argument)
         must_be(sigaltstack(&stack, NULL) == 0);
     for (volatile int round = 0; round < rounds; round++) {
         if (!sigsetjmp(back, 1)) {
-            asleep[who] = round + 1;
+            must_be(sem_post(&ready[who]) == 0);
             read(pipes[who][0], &byte, 1);
             must_be(0);
         }
@@ -53,20 +54,18 @@ static void *worker(void *argument)
         must(pthread_mutex_lock(&mutex));
         note(&transcript, who);
         must(pthread_mutex_unlock(&mutex));
-        jumped[who] = round + 1;
+        must_be(sem_post(&jumped[who]) == 0);
     }
     pthread_exit(NULL);
 }
 
-static void strike(int who, int round)
+static void strike(int who)
 {
-    while (asleep[who] != round)
-        usleep(100);
+    must_be(sem_wait(&ready[who]) == 0);
     // The thread is about to sleep: the pipe stays empty, so it waits there for the signal.
     usleep(1000);
     must(pthread_kill(ids[who], SIGALRM));
-    while (jumped[who] != round)
-        usleep(100);
+    must_be(sem_wait(&jumped[who]) == 0);
 }
 
 // THREADS ROUNDS same|other
@@ -82,11 +81,12 @@ int main(int argc, char **argv)
     must_be(sigaction(SIGALRM, &action, NULL) == 0);
     for (int who = 0; who < threads; who++) {
         must_be(pipe(pipes[who]) == 0);
+        must_be(sem_init(&ready[who], 0, 0) == 0 && sem_init(&jumped[who], 0, 0) == 0);
         must(pthread_create(&ids[who], NULL, worker, (void *)(intptr_t)who));
     }
-    for (int round = 1; round <= rounds; round++)
+    for (int round = 0; round < rounds; round++)
         for (int who = 0; who < threads; who++)
-            strike(who, round);
+            strike(who);
     for (int who = 0; who < threads; who++)
         must(pthread_join(ids[who], NULL));
     show("order", &transcript);

@@ -171,6 +171,11 @@ impl Watch {
         now - self.since
     }
 
+    /// How long threads may take outside recorded operations.
+    pub fn patience_outside(&self) -> Duration {
+        self.outside_max
+    }
+
     /// Time in which this process did not run (stopped, or the machine suspended) proves nothing.
     fn leave_out_pause(&mut self, now: Instant) {
         let gap = now - std::mem::replace(&mut self.looked, now);

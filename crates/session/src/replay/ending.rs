@@ -107,6 +107,8 @@ impl Run<'_> {
             Verdict::Stuck(_) if complete && self.cut_short() => here(),
             Verdict::Stuck(stuck) => Some(diverged(self.scene().stuck(stuck))),
             Verdict::Going if complete && self.killed_from_outside() && still >= AFTER_KILL => here(),
+            // Threads that go on without any operation, a little at a time, neither rest nor spin.
+            Verdict::Going if complete && self.is_cut() && still >= watch.patience_outside() => here(),
             Verdict::Going | Verdict::AtEnd => None,
         }
     }
@@ -121,8 +123,12 @@ impl Run<'_> {
     fn cut_short(&self) -> bool {
         let recording = self.replayer.recording();
         !matches!(self.recorded(), Some(Outcome::Exited(_)))
-            || recording.cut().is_some()
+            || self.is_cut()
             || recording.processes().any(|process| process.end == End::Live)
+    }
+
+    fn is_cut(&self) -> bool {
+        self.replayer.recording().cut().is_some()
     }
 
     fn killed_from_outside(&self) -> bool {
