@@ -12,7 +12,7 @@ use crate::report;
 use crate::runtime::{self, AttachError, Mode, mode_of_session::SessionMode};
 use crate::thread::{self, Thread};
 use crate::{arena, chunk, writer};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use relive_order::Kind;
 use relive_sys::{proc, syscall, tls};
 use relive_trace::control::{cause, turn as state};
@@ -377,6 +377,13 @@ pub fn after_fork(error: i32, place: usize) {
     }
 }
 
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process came from a fork without an exec since.
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
 /// If the calling thread is a fork child that still has its parent's identity, gives it its own.
 /// Called by whatever touches the gate first: fork handlers of other libraries run before ours.
 pub fn settle_fork(thread: &mut Thread) {
@@ -391,6 +398,7 @@ pub fn settle_fork(thread: &mut Thread) {
     (thread.header, thread.stored, thread.joined, thread.spare) = (core::ptr::null_mut(), 0, 0, core::ptr::null_mut());
     tls::set::<{ tls::ATTENTION }>(0);
     let recorded = (runtime::mode() == Mode::Replay).then(|| runtime::plan().thread(heir.index).process);
+    FORKED.store(true, Ordering::Relaxed);
     syscall::membarrier_register();
     if runtime::enter_process(recorded).is_err() {
         runtime::set_mode(Mode::Off);

@@ -98,6 +98,8 @@ pub(crate) type Deadline = *const c_void;
 
 real! {
     mutex_lock = c"pthread_mutex_lock", fn(m: Object) -> c_int;
+    get_specific = c"pthread_getspecific", fn(key: c_uint) -> Object;
+    set_specific = c"pthread_setspecific", fn(key: c_uint, value: Object) -> c_int;
     mutex_trylock = c"pthread_mutex_trylock", fn(m: Object) -> c_int;
     mutex_timedlock = c"pthread_mutex_timedlock", fn(m: Object, t: Deadline) -> c_int;
     mutex_clocklock = c"pthread_mutex_clocklock", fn(m: Object, clock: c_int, t: Deadline) -> c_int;

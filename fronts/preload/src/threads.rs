@@ -86,9 +86,28 @@ unsafe extern "C" fn before_run(frame: *mut Frame) -> usize {
         let [start, argument] = (*child).start;
         process::thread_started(child, real::thread_self());
         signals::started((*child).start_mask.take());
+        forget_specific();
         (*frame).watch(unwound);
         (*frame).args[0] = argument;
         start
+    }
+}
+
+/// In a fork child glibc gives new threads the stacks of its parent's threads, and leaves on them the thread-specific
+/// data of those that were running destructors at the fork: whether a new thread inherits it depends on which stack
+/// it gets, which no recording holds. So none does.
+fn forget_specific() {
+    const PTHREAD_KEYS_MAX: u32 = 1024;
+    if !process::is_forked() {
+        return;
+    }
+    for key in 0..PTHREAD_KEYS_MAX {
+        // SAFETY: a key that nobody made has no value.
+        unsafe {
+            if !real::get_specific(key).is_null() {
+                real::set_specific(key, core::ptr::null_mut());
+            }
+        }
     }
 }
 

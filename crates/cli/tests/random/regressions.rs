@@ -34,3 +34,9 @@ fn dead_owner_that_was_joined() {
 fn destructors_cut_off_by_the_end() {
     stays_right("I6{d0{K0K1}}I2{L6{}}");
 }
+
+/// A thread of a fork child on the stack of one that ran destructors in its parent: glibc leaves it that one's data.
+#[test]
+fn data_of_a_stack_that_is_used_again() {
+    stays_right("T0{K0K1}T0{K0K1}T0{K0K1}X0{T0{K0}T0{K0}T0{K0}}T0{K0K1}T0{K0K1}X0{T0{K0}T0{K0}T0{K0}}");
+}
