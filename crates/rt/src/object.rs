@@ -90,12 +90,11 @@ pub fn shared(key: u64) -> &'static relive_trace::control::SharedObject {
     let key = key | 1;
     let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
     let place = |i: usize| &table[(start + i) % table.len()];
-    let own = (0..PROBES).map(place).find(|o| {
-        match o.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
+    let own =
+        (0..PROBES).map(place).find(|o| match o.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
             Err(found) => found == key,
-        }
-    });
+        });
     own.unwrap_or_else(|| place(0))
 }
 

@@ -5,8 +5,8 @@
 use super::{enter, interruption, leave, note_interruption, strike, unwound, wait_for_signal};
 use crate::real::Real;
 use relive_rt::{Mode, mode, outside};
-use relive_sys::{syscall, trampoline};
 use relive_sys::trampoline::Frame;
+use relive_sys::{syscall, trampoline};
 
 /// Slot of [`Frame::scratch`]: whether the call returns what is left of a sleep.
 const SLEEPS: usize = 0;
