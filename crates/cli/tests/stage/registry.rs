@@ -40,6 +40,9 @@ pub(crate) struct Guest {
     /// Whether it is also replayed under gdb: it has a function `worker` and a global `transcript`.
     #[serde(default)]
     pub(crate) gdb: bool,
+    /// Whether gdb watches `transcript` in it.
+    #[serde(default = "yes")]
+    pub(crate) gdb_watch: bool,
     /// Seconds that one command may take.
     pub(crate) timeout: Option<u64>,
     /// The known traps that this guest steps into.
