@@ -141,7 +141,6 @@ pub fn before_create(place: usize) -> Creation {
         Mode::Off => Creation::Unknown,
         Mode::Record => {
             let Some(child) = prepare_child(thread) else { return Creation::Unknown };
-            thread::become_several(thread);
             let time = record::alone(Kind::Create);
             // SAFETY: the child's block and chunk, which nobody else knows yet.
             unsafe {

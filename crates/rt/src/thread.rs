@@ -10,7 +10,7 @@ use crate::arena;
 use crate::deferred::Deferred;
 use crate::replay::Replay;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use relive_order::kind::Family;
 use relive_sys::lock::Lock;
 use relive_sys::{syscall, tls};
@@ -387,31 +387,7 @@ pub unsafe fn reset_after_fork() {
 pub unsafe fn adopt(block: *mut Thread) {
     tls::set::<{ tls::THREAD }>(block as usize);
     // SAFETY: the caller's promise.
-    let tid = unsafe {
-        (*block).tid = syscall::gettid();
-        (*block).tid
-    };
-    if SEVERAL.load(Ordering::Relaxed) {
-        tls::set::<{ tls::OWNER }>(tid as usize);
-    }
-}
-
-/// Whether the fronts know how this C library keeps a lock.
-static LOCKS_KNOWN: AtomicBool = AtomicBool::new(false);
-/// [`LOCKS_KNOWN`], and there was a second thread: before that glibc locks without atomic instructions.
-static SEVERAL: AtomicBool = AtomicBool::new(false);
-
-/// Fronts may take and release mutexes by themselves once there are several threads.
-pub fn know_locks() {
-    LOCKS_KNOWN.store(true, Ordering::Relaxed);
-}
-
-/// `creator`, the calling thread, is about to create another one.
-pub fn become_several(creator: &Thread) {
-    if LOCKS_KNOWN.load(Ordering::Relaxed) {
-        SEVERAL.store(true, Ordering::Relaxed);
-        tls::set::<{ tls::OWNER }>(creator.tid as usize);
-    }
+    unsafe { (*block).tid = syscall::gettid() };
 }
 
 /// No parent.

@@ -210,15 +210,6 @@ pub fn futex_wake(word: &AtomicU32, count: u32) {
     unsafe { syscall3(number::FUTEX, word.as_ptr() as usize, FUTEX_WAKE, count as usize) };
 }
 
-/// Wakes one sleeper of the lock word at `address`, which may be gone by now. `private` as the sleeper had it.
-pub fn futex_wake_lock(address: usize, private: bool) {
-    const WAKE: usize = 1;
-    const PRIVATE: usize = 128;
-    let command = if private { WAKE | PRIVATE } else { WAKE };
-    // SAFETY: the kernel only uses the address as a key.
-    unsafe { syscall3(number::FUTEX, address, command, 1) };
-}
-
 const MEMBARRIER_GLOBAL_EXPEDITED: usize = 2;
 const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: usize = 4;
 

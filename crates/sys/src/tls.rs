@@ -11,10 +11,10 @@ global_asm!(
     ".globl relive_tls_slot",
     ".hidden relive_tls_slot",
     ".type relive_tls_slot,@object",
-    ".size relive_tls_slot,64",
-    ".balign 64",
+    ".size relive_tls_slot,32",
+    ".balign 32",
     "relive_tls_slot:",
-    ".zero 64",
+    ".zero 32",
     ".previous",
 );
 
@@ -30,8 +30,6 @@ pub enum Word {
     Attention = 16,
     /// The innermost watched trampoline frame, or 0.
     Frames = 24,
-    /// Its kernel id if fronts may take mutexes by themselves, else 0.
-    Owner = 32,
 }
 
 /// Reads a word of the calling thread's slot.
@@ -72,8 +70,6 @@ pub const THREAD: usize = Word::Thread as usize;
 pub const ATTENTION: usize = Word::Attention as usize;
 /// [`Word::Frames`] as a const argument.
 pub const FRAMES: usize = Word::Frames as usize;
-/// [`Word::Owner`] as a const argument.
-pub const OWNER: usize = Word::Owner as usize;
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,6 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, environment
     };
     crate::real::at::mutex_lock.look_up();
     crate::real::at::mutex_unlock.look_up();
-    crate::mutex::direct::learn();
     process::start(found);
 }
 

@@ -6,8 +6,6 @@
 //! mutex. Before the unlock of a mutex that knows its owner we look whether the
 //! caller is it: a thread whose unlock fails must not touch the clock.
 
-pub(crate) mod direct;
-
 use crate::real::{self, Deadline};
 use crate::sharing;
 use core::ffi::c_int;
@@ -185,20 +183,6 @@ front!(
 pub(crate) unsafe extern "C" fn lock(m: *mut Mutex, place: usize) -> c_int {
     // SAFETY: the program passed a mutex; a thread with a header runs after our constructor.
     unsafe {
-        if record::header().is_null() || !direct::try_acquire(m) {
-            return lock_by_libc(m, place);
-        }
-        if record::try_exclusive(&raw mut (*m).clock, Kind::Lock) {
-            return 0;
-        }
-        lock_done(m, 0)
-    }
-}
-
-#[inline(never)]
-unsafe extern "C" fn lock_by_libc(m: *mut Mutex, place: usize) -> c_int {
-    // SAFETY: the program passed a mutex; a thread with a header runs after our constructor.
-    unsafe {
         if record::header().is_null() || !Mutex::has_inline_clock(m) {
             return lock_slow(m, place);
         }
@@ -294,7 +278,7 @@ pub(crate) unsafe extern "C" fn unlock(m: *mut Mutex, place: usize) -> c_int {
     // SAFETY: the program passed a mutex; a thread with a header runs after our constructor.
     unsafe {
         if (*m).kind & !(SHARED | 256 | 512) == 0 && record::try_exclusive(&raw mut (*m).clock, Kind::Unlock) {
-            return direct::release(m);
+            return real::known::mutex_unlock(m.cast());
         }
         unlock_slow(m, place)
     }

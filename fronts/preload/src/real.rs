@@ -98,7 +98,6 @@ pub(crate) type Deadline = *const c_void;
 
 real! {
     mutex_lock = c"pthread_mutex_lock", fn(m: Object) -> c_int;
-    libc_version = c"gnu_get_libc_version", fn() -> *const c_char;
     get_specific = c"pthread_getspecific", fn(key: c_uint) -> Object;
     set_specific = c"pthread_setspecific", fn(key: c_uint, value: Object) -> c_int;
     mutex_trylock = c"pthread_mutex_trylock", fn(m: Object) -> c_int;
