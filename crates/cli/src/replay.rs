@@ -47,8 +47,12 @@ fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> 
             (Some(tap), replayed)
         }
     };
-    if derived && matches!(replayed.ending, Ending::Diverged(_)) {
-        message::say("the replay by the learnt order diverged; trying again by timestamps");
+    if let (true, Ending::Diverged(report)) = (derived, &replayed.ending) {
+        message::say(format_args!("the replay by the learnt order diverged: {}", report.headline));
+        for stand in &report.stands {
+            message::say(format_args!("  {stand}"));
+        }
+        message::say("trying again by timestamps");
         if let Some(tap) = &mut output {
             tap.restart();
         }

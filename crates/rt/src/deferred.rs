@@ -30,7 +30,7 @@ use relive_trace::record::{COMPUTING, Record};
 
 /// How long a signal is put off at most.
 pub const PATIENCE_MS: u32 = 20;
-const PENDING: usize = 4;
+const PENDING: usize = 16;
 
 /// Signals that a thread was sent and has not yet handled. Handlers of ours and the thread itself use it, never at
 /// the same moment: what a handler interrupts sees its changes as a whole, because it only appends.
