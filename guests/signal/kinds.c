@@ -175,6 +175,25 @@ static void suspended(void)
     must(pthread_join(id, NULL));
 }
 
+// What is let through strikes before the call returns.
+static void held(void)
+{
+    sigset_t set;
+    installed(SIGALRM, on_signal, 0);
+    must_be(sigemptyset(&set) == 0 && sigaddset(&set, SIGALRM) == 0);
+    must(pthread_sigmask(SIG_BLOCK, &set, NULL));
+    must_be(kill(getpid(), SIGALRM) == 0 && fired == 0);
+    must(pthread_sigmask(SIG_UNBLOCK, &set, NULL));
+    must_be(fired == 1);
+    must_be(sighold(SIGALRM) == 0 && raise(SIGALRM) == 0 && fired == 1);
+    must_be(sigrelse(SIGALRM) == 0 && fired == 2);
+    int before = sigblock(sigmask(SIGALRM));
+    must(pthread_kill(pthread_self(), SIGALRM));
+    must_be(fired == 2);
+    sigsetmask(before);
+    must_be(fired == 3);
+}
+
 static void *waiting(void *argument)
 {
     sigset_t set;
@@ -210,7 +229,7 @@ static void children(void)
     fired = fired > 0;
 }
 
-// spin|queue|fault|ask|itself|interrupted|waited|children|suspended|killed|aborted
+// spin|queue|fault|ask|itself|interrupted|waited|children|suspended|held|killed|aborted
 int main(int argc, char **argv)
 {
     const char *how = word(argc, argv, 1, "ask");
@@ -220,7 +239,8 @@ int main(int argc, char **argv)
     } table[] = {{"spin", spin},     {"queue", queue},   {"fault", fault},
                  {"ask", ask},       {"itself", itself}, {"interrupted", interrupted},
                  {"waited", waited}, {"children", children},
-                 {"suspended", suspended}};
+                 {"suspended", suspended},
+                 {"held", held}};
     for (unsigned row = 0; row < sizeof table / sizeof *table; row++) {
         if (is(how, table[row].name))
             table[row].run();

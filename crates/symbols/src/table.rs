@@ -185,11 +185,10 @@ pub const GROUPS: &[Group] = &[
         "raise", "gsignal", "abort",
     ]),
     group(Ordered, Thread, "opens or closes the thread for handlers: one event on no object", &[
-        "sigprocmask", "pthread_sigmask",
+        "sigprocmask", "pthread_sigmask", "sigblock", "sigsetmask", "sighold", "sigrelse",
     ]),
     group(PassThrough, Thread, "changes the calling thread's mask or installs no handler", &[
-        "sigblock", "sigsetmask", "siggetmask", "sighold", "sigrelse", "sigignore", "siginterrupt",
-        "sigaltstack", "sigpending",
+        "siggetmask", "sigignore", "siginterrupt", "sigaltstack", "sigpending",
     ]),
     group(Unordered, Thread, "waits for a signal: which one comes is part of the environment", &[
         "__sigtimedwait", "sigpause", "__sigpause", "__xpg_sigpause", "signalfd",

@@ -145,6 +145,10 @@ real! {
     tgkill = c"tgkill", fn(pid: c_int, tid: c_int, number: c_int) -> c_int;
     sigqueue = c"sigqueue", fn(pid: c_int, number: c_int, value: Object) -> c_int;
     sigaction = c"sigaction", fn(number: c_int, new: Object, old: Object) -> c_int;
+    sigblock = c"sigblock", fn(mask: c_int) -> c_int;
+    sigsetmask = c"sigsetmask", fn(mask: c_int) -> c_int;
+    sighold = c"sighold", fn(number: c_int) -> c_int;
+    sigrelse = c"sigrelse", fn(number: c_int) -> c_int;
     sigprocmask = c"sigprocmask", fn(how: c_int, new: Object, old: Object) -> c_int;
     thread_mask = c"pthread_sigmask", fn(how: c_int, new: Object, old: Object) -> c_int;
     system_call = c"syscall", fn();
