@@ -175,7 +175,8 @@ static void suspended(void)
     must(pthread_join(id, NULL));
 }
 
-// What is let through strikes before the call returns.
+// What is let through strikes before the call returns, that of the older functions, too.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 static void held(void)
 {
     sigset_t set;
@@ -187,7 +188,7 @@ static void held(void)
     must_be(fired == 1);
     must_be(sighold(SIGALRM) == 0 && raise(SIGALRM) == 0 && fired == 1);
     must_be(sigrelse(SIGALRM) == 0 && fired == 2);
-    int before = sigblock(sigmask(SIGALRM));
+    int before = sigblock(1 << (SIGALRM - 1));
     must(pthread_kill(pthread_self(), SIGALRM));
     must_be(fired == 2);
     sigsetmask(before);
