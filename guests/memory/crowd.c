@@ -15,6 +15,7 @@ struct object {
 
 static struct object *objects;
 static int count;
+static int threads;
 static int shared;
 
 static void make(struct object *object)
@@ -53,9 +54,10 @@ static void visit(struct object *object, int who)
 static void *worker(void *argument)
 {
     int who = (int)(intptr_t)argument;
-    // Threads start at different places and meet again and again.
+    // Threads go through the objects in opposite directions: where they meet depends on how far each got.
     for (int step = 0; step < count; step++) {
-        visit(&objects[(step * 7 + who) % count], who);
+        int at = (step + who / 2 * (count / threads)) % count;
+        visit(&objects[who % 2 ? count - 1 - at : at], who);
         if (step % 64 == 0)
             jitter();
     }
@@ -65,7 +67,7 @@ static void *worker(void *argument)
 // THREADS OBJECTS private|shared
 int main(int argc, char **argv)
 {
-    int threads = number(argc, argv, 1, 4);
+    threads = number(argc, argv, 1, 4);
     count = number(argc, argv, 2, 5000);
     shared = is(word(argc, argv, 3, "private"), "shared") ? PTHREAD_PROCESS_SHARED : PTHREAD_PROCESS_PRIVATE;
     objects = (struct object *)mmap(NULL, (size_t)count * sizeof *objects, PROT_READ | PROT_WRITE,
