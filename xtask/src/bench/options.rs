@@ -12,13 +12,11 @@ usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only 
   --runs N      runs of each kernel in each mode [10]
   --only NAME   one kernel, and none of the other tables
 
-A whole run of at least 5 runs is written to bench/, any other one to bench/ in the target folder.
+A whole run is written to bench/, any other one to bench/ in the target folder.
 ";
 
 const RUNS: usize = 10;
 const RUNS_QUICK: usize = 3;
-/// With fewer the intervals mean too little to be kept.
-const RUNS_KEPT: usize = 5;
 
 /// What to measure.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,7 +67,7 @@ impl Options {
 
     /// Whether the figures may stand for the project.
     pub(super) fn is_whole(&self) -> bool {
-        !self.quick && !self.small && self.only.is_none() && self.runs >= RUNS_KEPT
+        !self.quick && !self.small && self.only.is_none() && self.runs >= RUNS
     }
 }
 
@@ -102,8 +100,8 @@ mod tests {
     #[test]
     fn only_a_whole_run_is_whole() {
         assert!(parse("").expect("valid").is_whole());
-        assert!(parse("--runs 5").expect("valid").is_whole());
-        for part in ["--quick", "--small", "--runs 4", "--only fft"] {
+        assert!(parse("--runs 12").expect("valid").is_whole());
+        for part in ["--quick", "--small", "--runs 9", "--only fft"] {
             assert!(!parse(part).expect("valid").is_whole(), "{part}");
         }
     }

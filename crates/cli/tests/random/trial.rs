@@ -9,9 +9,6 @@ use crate::stage::registry::Guest;
 use crate::stage::{Recording, Stage, same};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A program runs for milliseconds; whatever takes this long hangs.
@@ -82,38 +79,13 @@ pub(crate) fn check(program: &Program, text: &str) -> Result<(), String> {
         let replayed = recording.replay(&[]);
         // A replay that says something went wrong somewhere, even if it got right in the end.
         let said = replayed.stderr.contains("relive: ").then(|| replayed.stderr.clone());
-        let right = same(&recording.ended, &replayed);
-        if let (Ok(()), Some(said)) = (&right, &said)
-            && said.contains(FELL_BACK)
-            && goes_straight(&recording)
-        {
-            // See guests/known_failures.tsv: rare, not understood, and its report is wanted.
-            keep_report(text, said);
-            continue;
-        }
-        if let Err(cause) = right.and(said.map_or(Ok(()), Err)) {
+        if let Err(cause) = same(&recording.ended, &replayed).and(said.map_or(Ok(()), Err)) {
             let kept = std::env::var_os("RELIVE_TEST_KEEP").map(|_| recording.keep());
             let kept = kept.map_or(String::new(), |trace| format!("\ntrace kept in {}", trace.display()));
             return Err(format!("replay {rule}: {cause}{kept}"));
         }
     }
     Ok(())
-}
-
-/// What a replay says that went back to the reference rule.
-const FELL_BACK: &str = "relive: trying again by timestamps";
-
-/// Appends to `random-reports.txt` among the tests' files.
-fn keep_report(program: &str, said: &str) {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("random-reports.txt");
-    let mut file = File::options().create(true).append(true).open(path).expect("a folder for the tests' files");
-    write!(file, "program {program}\n{said}\n").expect("the report can be written");
-}
-
-/// Whether a learnt order that led elsewhere once leads where it should.
-fn goes_straight(recording: &Recording) -> bool {
-    let replayed = recording.replay(&[]);
-    same(&recording.ended, &replayed).is_ok() && !replayed.stderr.contains("relive: ")
 }
 
 /// Checks the program of a seed; if it fails, says how, with the smallest program found that fails too.
