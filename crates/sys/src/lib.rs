@@ -10,6 +10,8 @@ pub mod primitive;
 pub mod wake;
 
 #[cfg(not(loom))]
+pub mod jump;
+#[cfg(not(loom))]
 pub mod lookup;
 #[cfg(not(loom))]
 pub mod maps;

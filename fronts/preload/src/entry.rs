@@ -28,6 +28,8 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, environment
     };
     crate::real::at::mutex_lock.look_up();
     crate::real::at::mutex_unlock.look_up();
+    crate::jumps::look_up();
+    crate::threads::look_up();
     process::start(found);
 }
 

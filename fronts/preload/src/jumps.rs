@@ -7,41 +7,32 @@
 
 use crate::real::Real;
 use crate::signals;
-use relive_sys::detour;
-
-/// Words of a `jmp_buf`: where the mangled stack pointer stands (glibc, `jmpbuf-offsets.h`).
-const STACK: usize = 6;
-/// How far glibc rotates what it mangles.
-const ROTATION: u32 = 17;
-
-/// The stack pointer that a jump sets.
-unsafe fn target(buffer: *const u64) -> usize {
-    let guard: u64;
-    // SAFETY: the thread control block's `pointer_guard`, part of glibc's ABI; the program's buffer was filled by
-    // `setjmp`, or the jump is undefined.
-    unsafe {
-        core::arch::asm!("mov {}, fs:[0x30]", out(reg) guard, options(nostack, readonly, preserves_flags));
-        (buffer.add(STACK).read().rotate_right(ROTATION) ^ guard) as usize
-    }
-}
+use relive_sys::{detour, jump};
 
 macro_rules! jumps {
-    ($($name:ident = $symbol:literal),* $(,)?) => {$(
-        mod $name {
-            use super::*;
+    ($($name:ident = $symbol:literal),* $(,)?) => {
+        $(
+            mod $name {
+                use super::*;
 
-            static REAL: Real = Real::new($symbol, None);
+                pub(super) static REAL: Real = Real::new($symbol, None);
 
-            pub(super) unsafe extern "C" fn before(
-                buffer: usize, _: usize, _: usize, _: usize, _: usize, _place: usize,
-            ) -> usize {
-                // SAFETY: the program's buffer.
-                signals::leave_frames(unsafe { target(buffer as *const u64) });
-                REAL.address()
+                pub(super) unsafe extern "C" fn before(
+                    buffer: usize, _: usize, _: usize, _: usize, _: usize, _place: usize,
+                ) -> usize {
+                    // SAFETY: the program's buffer, which `setjmp` has filled, or the jump is undefined.
+                    signals::leave_frames(unsafe { jump::stack_pointer(buffer as *const u64) });
+                    REAL.address()
+                }
             }
+            detour!($name, $name::before);
+        )*
+
+        /// Before the first is called: a jump may come from a handler that interrupted the loader.
+        pub(crate) fn look_up() {
+            $($name::REAL.look_up_if_present();)*
         }
-        detour!($name, $name::before);
-    )*};
+    };
 }
 
 jumps! { longjmp = c"longjmp", _longjmp = c"_longjmp", siglongjmp = c"siglongjmp", __longjmp_chk = c"__longjmp_chk" }

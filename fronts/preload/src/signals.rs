@@ -78,8 +78,10 @@ pub(crate) fn started(mask: Option<u64>) {
     }
 }
 
-/// Slot of [`Frame::scratch`] for the list of watched frames while a handler runs on another stack.
+/// Slots of [`Frame::scratch`] of a handler: the list of watched frames of what it interrupted, and whether its own
+/// list starts anew because it may run on another stack.
 const FRAMES: usize = 0;
+const APART: usize = 1;
 
 trampoline!(private on_signal, before_handler, after_handler);
 
@@ -97,6 +99,7 @@ unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
         if flags & SA_RESETHAND != 0 {
             install::reset(number as i32);
         }
+        (*frame).scratch[APART] = usize::from(flags & SA_ONSTACK != 0);
         if flags & SA_ONSTACK != 0 {
             // Frames are told inner from outer by address, which means nothing across stacks.
             tls::set::<{ tls::FRAMES }>(0);
@@ -117,29 +120,24 @@ unsafe extern "C" fn after_handler(frame: *mut Frame) -> usize {
     0
 }
 
-/// A jump to a stack pointer of `target` leaves every watched frame below it, and with it perhaps the stack of handlers.
+/// A jump to a stack pointer of `target` leaves the watched frames below it, and the handler on a stack of its own that
+/// it isn't in. A target below the present frame is on some other stack: a coroutine is switched, and nothing is left.
 pub(crate) fn leave_frames(target: usize) {
     let mut top = tls::get::<{ tls::FRAMES }>() as *mut Frame;
-    if top.is_null() {
-        return;
-    }
-    // A frame on another stack than ours can't be told by address: only a handler's frame leads there.
     let mut here = core::ptr::from_ref(&top).addr();
-    // SAFETY: watched frames of this thread, which are still on one of its stacks.
-    unsafe {
-        while !top.is_null() {
-            let stays = (here..=top.addr()).contains(&target);
-            if stays {
+    while !top.is_null() {
+        // SAFETY: a watched frame of this thread, on one of its stacks.
+        let frame = unsafe { &*top };
+        let handler = frame.unwound.is_some_and(|f| core::ptr::fn_addr_eq(f, nothing as unsafe extern "C" fn(_)));
+        if handler && frame.scratch[APART] != 0 {
+            if (here..=top.addr()).contains(&target) {
                 break;
             }
-            let outer = (*top).previous();
-            let alone = (*top).unwound.is_some_and(|f| core::ptr::fn_addr_eq(f, nothing as unsafe extern "C" fn(_)));
-            top = if alone && outer.is_null() {
-                here = 0;
-                (*top).scratch[FRAMES] as *mut Frame
-            } else {
-                outer
-            };
+            (top, here) = (frame.scratch[FRAMES] as *mut Frame, 0);
+        } else if here <= target && top.addr() < target {
+            top = frame.previous();
+        } else {
+            break;
         }
     }
     tls::set::<{ tls::FRAMES }>(top.addr());
