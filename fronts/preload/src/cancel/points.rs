@@ -11,16 +11,33 @@ use relive_sys::{syscall, trampoline};
 /// Slot of [`Frame::scratch`]: whether the call returns what is left of a sleep.
 const SLEEPS: usize = 0;
 
-unsafe fn before(frame: *mut Frame, real: &Real) -> usize {
+/// What there is to know of a point besides its name.
+#[derive(Clone, Copy, Debug)]
+struct Nature {
+    /// It returns what is left of a sleep.
+    sleeps: bool,
+    /// It waits for nothing but a signal.
+    waits: bool,
+    /// The argument that holds the signal mask for the time of the call.
+    mask: Option<usize>,
+}
+
+const PLAIN: Nature = Nature { sleeps: false, waits: false, mask: None };
+const SLEEP: Nature = Nature { sleeps: true, ..PLAIN };
+const WAIT: Nature = Nature { waits: true, ..PLAIN };
+
+const fn masked(argument: usize) -> Nature {
+    Nature { mask: Some(argument), ..PLAIN }
+}
+
+unsafe fn before(frame: *mut Frame, real: &Real, nature: Nature) -> usize {
     outside::may_wake();
     // SAFETY: the trampoline's frame.
     unsafe {
-        let sleepers = [&sleep::REAL, &clock_nanosleep::REAL, &thrd_sleep::REAL];
-        (*frame).scratch[SLEEPS] = usize::from(sleepers.iter().any(|s| core::ptr::eq(*s, real)));
-        let own = replayed_mask(&(*frame).args, real).map(syscall::set_signal_mask);
+        (*frame).scratch[SLEEPS] = usize::from(nature.sleeps);
+        let own = replayed_mask(&(*frame).args, nature).map(syscall::set_signal_mask);
         let cancelled = enter(frame, unwound);
-        let waits = [&pause::REAL, &sigsuspend::REAL, &__sigsuspend::REAL].iter().any(|w| core::ptr::eq(*w, real));
-        if waits && !cancelled {
+        if nature.waits && !cancelled {
             wait_for_signal();
         }
         if let Some(own) = own {
@@ -39,21 +56,11 @@ unsafe fn before(frame: *mut Frame, real: &Real) -> usize {
 
 /// The mask that the kernel sets for the time of this call, in a replay: what struck in the call in the recording
 /// was let through by it and may be blocked by the thread's own.
-unsafe fn replayed_mask(args: &[usize; 6], real: &Real) -> Option<u64> {
+unsafe fn replayed_mask(args: &[usize; 6], nature: Nature) -> Option<u64> {
+    let mask = args[nature.mask?] as *const u64;
     if mode() != Mode::Replay {
         return None;
     }
-    let takers: [(&Real, usize); 7] = [
-        (&sigsuspend::REAL, 0),
-        (&__sigsuspend::REAL, 0),
-        (&ppoll::REAL, 3),
-        (&__ppoll_chk::REAL, 3),
-        (&pselect::REAL, 5),
-        (&epoll_pwait::REAL, 4),
-        (&epoll_pwait2::REAL, 4),
-    ];
-    let (_, argument) = takers.iter().find(|(taker, _)| core::ptr::eq(*taker, real))?;
-    let mask = args[*argument] as *const u64;
     // SAFETY: null or a signal set of the program, whose first word holds all signals.
     unsafe { mask.as_ref().copied() }
 }
@@ -69,17 +76,16 @@ unsafe extern "C" fn after(frame: *mut Frame) -> usize {
 }
 
 macro_rules! points {
-    ($($name:ident = $symbol:literal),* $(,)?) => {
+    ($($name:ident = $symbol:literal $(: $nature:expr)?),* $(,)?) => {
         $(
             mod $name {
-                use crate::real::Real;
-                use relive_sys::trampoline::Frame;
+                use super::*;
 
                 pub(super) static REAL: Real = Real::new($symbol, None);
 
                 pub(super) unsafe extern "C" fn before(frame: *mut Frame) -> usize {
                     // SAFETY: forwarded.
-                    unsafe { super::before(frame, &REAL) }
+                    unsafe { super::before(frame, &REAL, points!(@nature $($nature)?)) }
                 }
             }
             trampoline!($name, $name::before, after);
@@ -92,6 +98,8 @@ macro_rules! points {
             $(let _ = $name::REAL.look_up_if_present();)*
         }
     };
+    (@nature) => { PLAIN };
+    (@nature $nature:expr) => { $nature };
 }
 
 #[used]
@@ -112,18 +120,18 @@ points! {
     tcdrain = c"tcdrain", fallocate = c"fallocate", fallocate64 = c"fallocate64",
     sync_file_range = c"sync_file_range", splice = c"splice", tee = c"tee", vmsplice = c"vmsplice",
     copy_file_range = c"copy_file_range",
-    sleep = c"sleep", usleep = c"usleep", nanosleep = c"nanosleep", __nanosleep = c"__nanosleep",
-    clock_nanosleep = c"clock_nanosleep", thrd_sleep = c"thrd_sleep",
-    poll = c"poll", __poll = c"__poll", __poll_chk = c"__poll_chk", ppoll = c"ppoll", __ppoll_chk = c"__ppoll_chk",
-    select = c"select", __select = c"__select", pselect = c"pselect", epoll_wait = c"epoll_wait",
-    epoll_pwait = c"epoll_pwait", epoll_pwait2 = c"epoll_pwait2",
+    sleep = c"sleep": SLEEP, usleep = c"usleep", nanosleep = c"nanosleep", __nanosleep = c"__nanosleep",
+    clock_nanosleep = c"clock_nanosleep": SLEEP, thrd_sleep = c"thrd_sleep": SLEEP,
+    poll = c"poll", __poll = c"__poll", __poll_chk = c"__poll_chk", ppoll = c"ppoll": masked(3), __ppoll_chk = c"__ppoll_chk": masked(3),
+    select = c"select", __select = c"__select", pselect = c"pselect": masked(5), epoll_wait = c"epoll_wait",
+    epoll_pwait = c"epoll_pwait": masked(4), epoll_pwait2 = c"epoll_pwait2": masked(4),
     accept = c"accept", accept4 = c"accept4", connect = c"connect", __connect = c"__connect",
     recv = c"recv", recvfrom = c"recvfrom", recvmsg = c"recvmsg", recvmmsg = c"recvmmsg",
     __recv_chk = c"__recv_chk", __recvfrom_chk = c"__recvfrom_chk",
     send = c"send", __send = c"__send", sendto = c"sendto", sendmsg = c"sendmsg", sendmmsg = c"sendmmsg",
     wait = c"wait", waitpid = c"waitpid", __waitpid = c"__waitpid", wait3 = c"wait3", wait4 = c"wait4",
     waitid = c"waitid",
-    pause = c"pause", sigsuspend = c"sigsuspend", __sigsuspend = c"__sigsuspend", sigwait = c"sigwait",
+    pause = c"pause": WAIT, sigsuspend = c"sigsuspend": Nature { waits: true, ..masked(0) }, __sigsuspend = c"__sigsuspend": Nature { waits: true, ..masked(0) }, sigwait = c"sigwait",
     sigwaitinfo = c"sigwaitinfo", sigtimedwait = c"sigtimedwait",
     msgsnd = c"msgsnd", msgrcv = c"msgrcv", mq_send = c"mq_send", mq_timedsend = c"mq_timedsend",
     mq_receive = c"mq_receive", mq_timedreceive = c"mq_timedreceive",
