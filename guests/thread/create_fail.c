@@ -1,6 +1,9 @@
 // A create that fails takes no child number: with it counted, the children
 // behind it would be known by other names.
 #include "../transcript.h"
+#include <signal.h>
+
+#define NO_CLOCK 4711
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct transcript transcript;
@@ -16,6 +19,12 @@ static void *worker(void *argument)
     return NULL;
 }
 
+static void never(union sigval value)
+{
+    (void)value;
+    must_be(0);
+}
+
 static void *parent(void *argument)
 {
     pthread_t ids[4];
@@ -26,6 +35,8 @@ static void *parent(void *argument)
         must_be(pthread_create(&ids[child], &huge, worker, NULL) != 0);
         must(pthread_create(&ids[child], NULL, worker, (void *)((intptr_t)argument * 4 + child)));
         must_be(pthread_create(&(pthread_t){0}, &huge, worker, NULL) != 0);
+        struct sigevent by_thread = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = never};
+        must_be(timer_create(NO_CLOCK, &by_thread, &(timer_t){0}) == -1 && errno == EINVAL);
     }
     for (int child = 0; child < 4; child++)
         must(pthread_join(ids[child], NULL));

@@ -11,7 +11,7 @@ use crate::real::{self, Deadline, Object};
 use crate::signals;
 use crate::threads::{self, CHILD};
 use core::ffi::c_int;
-use relive_rt::process::{self, Creation};
+use relive_rt::process;
 use relive_sys::trampoline::Frame;
 use relive_sys::{front, trampoline};
 
@@ -121,26 +121,7 @@ trampoline!(
 
 unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
-    let frame = unsafe { &mut *frame };
-    frame.scratch[CHILD] = 0;
-    match process::before_create(frame.place) {
-        Creation::Unknown => {}
-        Creation::Fails(error) => {
-            frame.result = error as usize;
-            return 0;
-        }
-        Creation::Child(child) => {
-            frame.scratch[CHILD] = child as usize;
-            // SAFETY: the block that was just made for the child.
-            unsafe {
-                (*child).start = [frame.args[1], frame.args[2]];
-                signals::hold_back(frame, child, core::ptr::null_mut());
-            }
-            frame.args[1] = threads::start_address();
-            frame.args[2] = child as usize;
-        }
-    }
-    real::at::c11_create.address()
+    threads::prepare(unsafe { &mut *frame }, 1, core::ptr::null_mut(), &real::at::c11_create)
 }
 
 unsafe extern "C" fn after_create(frame: *mut Frame) -> usize {

@@ -9,7 +9,7 @@
 //! thread, goes through the kernel: it joins the clock of all that may have
 //! started it, see `relive_rt::outside`.
 
-use crate::real::{self, Object, Real, errno};
+use crate::real::{self, Object, Real, errno, set_errno};
 use crate::threads;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -60,17 +60,31 @@ unsafe fn by_thread(event: *const Event) -> bool {
 const REQUEST: usize = 0;
 const CHILD: usize = 1;
 
-/// The program asks for a callback with `event`: announces its thread. Null if nothing is to be done.
-unsafe fn announce(frame: &mut Frame, event: *mut Event, repeats: bool) -> *mut Request {
+/// What becomes of a request.
+enum Asked {
+    /// It is none of ours.
+    Nothing,
+    /// Its thread is announced.
+    Announced(*mut Request),
+    /// A replay: it failed in the recording with this error.
+    Fails(c_int),
+}
+
+/// The program asks for a callback with `event`: announces its thread.
+unsafe fn announce(frame: &mut Frame, event: *mut Event, repeats: bool) -> Asked {
     frame.scratch[REQUEST] = 0;
     // SAFETY: an event of the program; a zeroed block of the right size.
     unsafe {
         if mode() == Mode::Off || !by_thread(event) {
-            return core::ptr::null_mut();
+            return Asked::Nothing;
         }
         outside::may_wake();
-        let Some(memory) = arena::allocate(size_of::<Request>()) else { return core::ptr::null_mut() };
-        let Creation::Child(child) = process::before_create(frame.place) else { return core::ptr::null_mut() };
+        let Some(memory) = arena::allocate(size_of::<Request>()) else { return Asked::Nothing };
+        let child = match process::before_create(frame.place) {
+            Creation::Unknown => return Asked::Nothing,
+            Creation::Fails(error) => return Asked::Fails(error),
+            Creation::Child(child) => child,
+        };
         let request = memory.cast::<Request>();
         let wanted = *event;
         let given = Event { value: request as usize, function: run_callback as *const () as usize, ..wanted };
@@ -78,7 +92,7 @@ unsafe fn announce(frame: &mut Frame, event: *mut Event, repeats: bool) -> *mut 
         request.write(Request { wanted, given, next, place: core::ptr::null_mut(), repeats });
         frame.scratch[REQUEST] = request as usize;
         frame.scratch[CHILD] = child as usize;
-        request
+        Asked::Announced(request)
     }
 }
 
@@ -118,6 +132,7 @@ unsafe extern "C" fn before_callback(frame: *mut Frame) -> usize {
         (*frame).watch(threads::unwound);
         if let Some(child) = take_block(request) {
             process::thread_started(child, real::thread_self());
+            threads::forget_specific();
             outside::may_have_waited();
             if (*request).repeats
                 && let Creation::Child(following) = process::before_create((*frame).place)
@@ -147,7 +162,7 @@ unsafe fn take_block(request: *mut Request) -> Option<Child> {
 
 /// Fronts whose event stands in the argument with this number, and is copied.
 macro_rules! copying {
-    ($($name:ident = $symbol:literal $(@ $version:literal)?, $index:literal, $repeats:literal, $error:expr;)*) => {$(
+    ($($name:ident = $symbol:literal $(@ $version:literal)?, $index:literal, $repeats:literal, $tells:ident;)*) => {$(
         mod $name {
             use super::*;
 
@@ -156,9 +171,15 @@ macro_rules! copying {
             pub(super) unsafe extern "C" fn before(frame: *mut Frame) -> usize {
                 // SAFETY: the trampoline's frame; the program keeps the function's contract.
                 unsafe {
-                    let request = announce(&mut *frame, (*frame).args[$index] as *mut Event, $repeats);
-                    if !request.is_null() {
-                        (*frame).args[$index] = (&raw mut (*request).given).addr();
+                    match announce(&mut *frame, (*frame).args[$index] as *mut Event, $repeats) {
+                        Asked::Nothing => {}
+                        Asked::Fails(error) => {
+                            (*frame).result = $tells::result(error);
+                            return 0;
+                        }
+                        Asked::Announced(request) => {
+                            (*frame).args[$index] = (&raw mut (*request).given).addr();
+                        }
                     }
                 }
                 REAL.address()
@@ -167,8 +188,7 @@ macro_rules! copying {
             pub(super) unsafe extern "C" fn after(frame: *mut Frame) -> usize {
                 // SAFETY: the trampoline's frame.
                 unsafe {
-                    let error: fn(c_int) -> c_int = $error;
-                    announced(&*frame, error((*frame).result as c_int));
+                    announced(&*frame, $tells::error((*frame).result as c_int));
                     (*frame).result
                 }
             }
@@ -192,10 +212,16 @@ macro_rules! in_place {
                 unsafe {
                     let block = (*frame).args[$index];
                     let event = if block == 0 { 0 } else { block + REQUEST_EVENT } as *mut Event;
-                    let request = announce(&mut *frame, event, false);
-                    if !request.is_null() {
-                        (*request).place = event;
-                        *event = (*request).given;
+                    match announce(&mut *frame, event, false) {
+                        Asked::Nothing => {}
+                        Asked::Fails(error) => {
+                            (*frame).result = by_errno::result(error);
+                            return 0;
+                        }
+                        Asked::Announced(request) => {
+                            (*request).place = event;
+                            *event = (*request).given;
+                        }
                     }
                 }
                 REAL.address()
@@ -204,7 +230,7 @@ macro_rules! in_place {
             pub(super) unsafe extern "C" fn after(frame: *mut Frame) -> usize {
                 // SAFETY: the trampoline's frame.
                 unsafe {
-                    announced(&*frame, errno_if((*frame).result as c_int));
+                    announced(&*frame, by_errno::error((*frame).result as c_int));
                     (*frame).result
                 }
             }
@@ -213,14 +239,37 @@ macro_rules! in_place {
     )*};
 }
 
-fn errno_if(result: c_int) -> c_int {
-    if result == 0 { 0 } else { errno() }
+/// A request that returns -1 and sets `errno`.
+mod by_errno {
+    use super::{c_int, errno, set_errno};
+
+    pub(super) fn error(result: c_int) -> c_int {
+        if result == 0 { 0 } else { errno() }
+    }
+
+    pub(super) fn result(error: c_int) -> usize {
+        set_errno(error);
+        usize::MAX
+    }
+}
+
+/// A request that returns the error.
+mod by_result {
+    use super::c_int;
+
+    pub(super) fn error(result: c_int) -> c_int {
+        result
+    }
+
+    pub(super) fn result(error: c_int) -> usize {
+        error as usize
+    }
 }
 
 copying! {
-    timer_create = c"timer_create" @ c"GLIBC_2.34", 1, true, errno_if;
-    mq_notify = c"mq_notify", 1, false, errno_if;
-    getaddrinfo_a = c"getaddrinfo_a", 3, false, |result| result;
+    timer_create = c"timer_create" @ c"GLIBC_2.34", 1, true, by_errno;
+    mq_notify = c"mq_notify", 1, false, by_errno;
+    getaddrinfo_a = c"getaddrinfo_a", 3, false, by_result;
 }
 
 in_place! {

@@ -25,6 +25,14 @@ trampoline!(
 unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
     let frame = unsafe { &mut *frame };
+    let attributes = frame.args[1] as Object;
+    frame.scratch[DETACHED] = usize::from(is_detached(attributes));
+    prepare(frame, 2, attributes, &real::at::create)
+}
+
+/// Before a creation whose start routine is argument `start` and the routine's argument the one after it: what to
+/// call, or 0 with the result in place.
+pub(crate) fn prepare(frame: &mut Frame, start: usize, attributes: Object, real: &Real) -> usize {
     frame.scratch[CHILD] = 0;
     match process::before_create(frame.place) {
         Creation::Unknown => {}
@@ -34,17 +42,16 @@ unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
         }
         Creation::Child(child) => {
             frame.scratch[CHILD] = child as usize;
-            frame.scratch[DETACHED] = usize::from(is_detached(frame.args[1] as Object));
-            // SAFETY: the block that was just made for the child.
+            // SAFETY: the block that was just made for the child; null or the program's attributes.
             unsafe {
-                (*child).start = [frame.args[2], frame.args[3]];
-                signals::hold_back(frame, child, frame.args[1] as Object);
+                (*child).start = [frame.args[start], frame.args[start + 1]];
+                signals::hold_back(frame, child, attributes);
             }
-            frame.args[2] = start_address();
-            frame.args[3] = child as usize;
+            frame.args[start] = run_thread as *const () as usize;
+            frame.args[start + 1] = child as usize;
         }
     }
-    real::at::create.address()
+    real.address()
 }
 
 fn is_detached(attributes: Object) -> bool {
@@ -74,11 +81,6 @@ unsafe extern "C" fn after_create(frame: *mut Frame) -> usize {
 
 trampoline!(private run_thread, before_run, after_run);
 
-/// Where a thread that [`process::before_create`] knows of has to start, with its block as the argument.
-pub(crate) fn start_address() -> usize {
-    run_thread as *const () as usize
-}
-
 unsafe extern "C" fn before_run(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame; its argument is the block made in `before_create`.
     unsafe {
@@ -93,10 +95,16 @@ unsafe extern "C" fn before_run(frame: *mut Frame) -> usize {
     }
 }
 
+/// Before the first thread of a fork child, which must not wait for the loader's lock.
+pub(crate) fn look_up() {
+    real::at::get_specific.look_up();
+    real::at::set_specific.look_up();
+}
+
 /// In a fork child glibc gives new threads the stacks of its parent's threads, and leaves on them the thread-specific
 /// data of those that were running destructors at the fork: whether a new thread inherits it depends on which stack
 /// it gets, which no recording holds. So none does.
-fn forget_specific() {
+pub(crate) fn forget_specific() {
     const PTHREAD_KEYS_MAX: u32 = 1024;
     if !process::is_forked() {
         return;
