@@ -58,7 +58,9 @@ pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
         let case = Case { guest, program: &program, arguments: line.split(' ').collect(), stage: &stage };
         let outcome = match mode {
             Mode::Native => case.several(|| case.native()),
-            Mode::Record => case.several(|| case.record().map(|recording| recording.ended)),
+            Mode::Record => {
+                case.several(|| case.record().map(|recording| recording.ended)).and_then(|()| case.unchanged())
+            }
             Mode::Replay => (0..runs()).try_for_each(|_| case.replays()),
             // Without and with what the first replay learnt.
             Mode::Gdb => case.record().and_then(|recording| {
@@ -104,6 +106,18 @@ impl Case<'_> {
             }
         }
         Err(format!("{TRIES} runs did not differ: it shows no order\n{}", first.text()))
+    }
+
+    /// A program that always prints the same prints it recorded, too.
+    fn unchanged(&self) -> Result<(), String> {
+        if self.guest.varies {
+            return Ok(());
+        }
+        let (native, recorded) = (self.native()?, self.record()?.ended);
+        if native.stdout == recorded.stdout && native.status == recorded.status {
+            return Ok(());
+        }
+        Err(format!("recorded it is another program\n{}\n{}", native.text(), recorded.text()))
     }
 
     fn native(&self) -> Result<Ended, String> {

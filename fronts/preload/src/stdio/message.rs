@@ -107,10 +107,10 @@ fn compose(call: &mut Operating) -> bool {
     // SAFETY: the program's strings, format and arguments; the list is made anew for each pass over it.
     unsafe {
         let name = CStr::from_ptr(program_invocation_name).to_bytes();
-        let file = if fixed == 5 && file != 0 { CStr::from_ptr(file as *const c_char).to_bytes() } else { b"" };
+        let file = (fixed == 5 && file != 0).then(|| CStr::from_ptr(file as *const c_char).to_bytes());
         let size = real::vsnprintf(core::ptr::null_mut(), 0, format, Operating::list(call, call.subject.fixed));
         let Ok(size) = usize::try_from(size) else { return false };
-        let bytes = name.len() + file.len() + size + NUMBER + REASON + PUNCTUATION;
+        let bytes = name.len() + file.map_or(0, <[u8]>::len) + size + NUMBER + REASON + PUNCTUATION;
         let memory = syscall::mmap(bytes, syscall::MAP_PRIVATE_ANONYMOUS, -1, 0);
         if memory <= 0 {
             return false;
@@ -119,7 +119,7 @@ fn compose(call: &mut Operating) -> bool {
         let mut text = Text { start: memory as *mut u8, length: 0 };
         text.push(name);
         text.push(b":");
-        if !file.is_empty() {
+        if let Some(file) = file {
             text.push(file);
             text.push(b":");
             text.push_number(line as u32);
@@ -170,7 +170,8 @@ impl Text {
     }
 }
 
-/// `error` has no form that takes a `va_list`. Replaces the format and its arguments by `%s` and the finished message; by the bare format if memory is short.
+/// `error` has no form that takes a `va_list`. Replaces the format and its arguments by `%s` and the finished message;
+/// by the bare format if memory is short.
 fn make(call: &mut Operating) {
     let fixed = call.subject.fixed;
     let format = call.frame.args[fixed as usize - 1] as *const c_char;
