@@ -239,7 +239,7 @@ static uint64_t round_of(const struct kernel *k, long n, uint64_t seed)
 
 int main(int argc, char **argv)
 {
-	struct kernel k = kernel_arguments(argc, argv, "cholesky", (struct kernel_sizes){ 2400, 7, 240, 1 });
+	struct kernel k = kernel_arguments(argc, argv, "cholesky", (struct kernel_sizes){ 2400, 4, 240, 1 });
 	uint64_t digest = 0;
 	blocks = (int)((k.size + BLOCK - 1) / BLOCK);
 	size_t count = (size_t)blocks * (blocks + 1) / 2;

@@ -115,7 +115,7 @@ static void work(int thread)
 
 int main(int argc, char **argv)
 {
-	kernel = kernel_arguments(argc, argv, "fft", (struct kernel_sizes){ 20, 70, 12, 2 });
+	kernel = kernel_arguments(argc, argv, "fft", (struct kernel_sizes){ 20, 28, 12, 2 });
 	if (kernel.size % 2 != 0 || kernel.size > 28)
 		kernel_fail(2, "fft: -n is the logarithm of the number of points, even and at most 28");
 	side = 1L << (kernel.size / 2);

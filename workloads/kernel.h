@@ -42,7 +42,7 @@ struct kernel {
 	double started;
 };
 
-/* A kernel's own sizes: the normal one runs 2 to 4 s with two threads. */
+/* A kernel's own sizes: the normal one runs 2 to 5 s with two threads. */
 struct kernel_sizes {
 	long size, rounds;
 	long small_size, small_rounds;

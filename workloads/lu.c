@@ -133,7 +133,7 @@ static uint64_t round_of(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-	kernel = kernel_arguments(argc, argv, "lu", (struct kernel_sizes){ 2048, 6, 192, 1 });
+	kernel = kernel_arguments(argc, argv, "lu", (struct kernel_sizes){ 2048, 3, 192, 1 });
 	blocks = (int)((kernel.size + BLOCK - 1) / BLOCK);
 	for (rows_of_threads = 1; rows_of_threads * rows_of_threads <= kernel.threads; rows_of_threads++)
 		;

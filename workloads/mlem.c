@@ -190,7 +190,7 @@ static void verify_picture(void)
 
 int main(int argc, char **argv)
 {
-	kernel = kernel_arguments(argc, argv, "mlem", (struct kernel_sizes){ 192, 180, 32, 8 });
+	kernel = kernel_arguments(argc, argv, "mlem", (struct kernel_sizes){ 192, 72, 32, 8 });
 	side = kernel.size;
 	angles = side;
 	rays = side;

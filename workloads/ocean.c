@@ -119,7 +119,7 @@ static void work(int thread)
 
 int main(int argc, char **argv)
 {
-	kernel = kernel_arguments(argc, argv, "ocean", (struct kernel_sizes){ 512, 5, 32, 2 });
+	kernel = kernel_arguments(argc, argv, "ocean", (struct kernel_sizes){ 512, 2, 32, 2 });
 	side = kernel.size;
 	relaxation = 2 / (1 + sin(M_PI / (double)(side + 1)));
 	grid = kernel_memory((size_t)(side + 2) * (side + 2), sizeof *grid);

@@ -119,7 +119,7 @@ static void work(int thread)
 
 int main(int argc, char **argv)
 {
-	kernel = kernel_arguments(argc, argv, "radix", (struct kernel_sizes){ 1L << 22, 130, 1L << 14, 2 });
+	kernel = kernel_arguments(argc, argv, "radix", (struct kernel_sizes){ 1L << 22, 36, 1L << 14, 2 });
 	keys = kernel_memory(kernel.size, sizeof *keys);
 	sorted = kernel_memory(kernel.size, sizeof *sorted);
 	counts = kernel_memory(kernel.threads, sizeof *counts);

@@ -194,7 +194,7 @@ static void build_scene(void)
 
 int main(int argc, char **argv)
 {
-	kernel = kernel_arguments(argc, argv, "raytrace", (struct kernel_sizes){ 512, 80, 64, 1 });
+	kernel = kernel_arguments(argc, argv, "raytrace", (struct kernel_sizes){ 512, 32, 64, 1 });
 	uint64_t digest = 0;
 	side = kernel.size;
 	tiles_in_row = (side + TILE - 1) / TILE;

@@ -184,7 +184,7 @@ static void fill(void)
 
 int main(int argc, char **argv)
 {
-	kernel = kernel_arguments(argc, argv, "water_nsq", (struct kernel_sizes){ 10, 1800, 5, 100 });
+	kernel = kernel_arguments(argc, argv, "water_nsq", (struct kernel_sizes){ 10, 750, 5, 100 });
 	if (kernel.size < 5 || kernel.size > 64)
 		kernel_fail(2, "water_nsq: -n is from 5 to 64");
 	molecules = kernel.size * kernel.size * kernel.size;

@@ -274,7 +274,7 @@ static void fill(void)
 
 int main(int argc, char **argv)
 {
-	kernel = kernel_arguments(argc, argv, "water_spatial", (struct kernel_sizes){ 10, 800, 4, 100 });
+	kernel = kernel_arguments(argc, argv, "water_spatial", (struct kernel_sizes){ 10, 330, 4, 100 });
 	if (kernel.size < 4 || kernel.size > 64)
 		kernel_fail(2, "water_spatial: -n is from 4 to 64");
 	side = kernel.size;

@@ -87,6 +87,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     for &threads in &options.threads {
         for name in options.chosen() {
             measured.kernels.push(kernels::measure(&place, &options, name, threads));
+            write(&measured, &target.join("bench"), "so-far")?;
         }
     }
     if options.only.is_none() {
@@ -94,9 +95,10 @@ pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         measured.start = Some(micro::start(&place, &options));
         measured.memory = Some(micro::memory(&place, &options));
     }
-    let text = report::markdown(&measured);
-    println!("{text}");
-    keep(&measured, &text, &options, &target)?;
+    println!("{}", report::markdown(&measured));
+    // Only a whole run belongs into the project; the others are for the developer at work.
+    let folder = if options.is_whole() { run::root().join("bench") } else { target.join("bench") };
+    write(&measured, &folder, &format!("{}-{}", measured.machine.date, measured.machine.host))?;
     match measured.failures() {
         0 => Ok(()),
         failures => Err(format!("bench: {failures} of the measurements failed, see above").into()),
@@ -128,13 +130,12 @@ fn target_folder() -> Result<PathBuf, Box<dyn Error>> {
     Ok(metadata?.target_directory.into_std_path_buf())
 }
 
-/// Only a whole run belongs into the project; the others are for the developer at work.
-fn keep(measured: &report::Report, text: &str, options: &Options, target: &Path) -> Result<(), Box<dyn Error>> {
-    let folder = if options.is_whole() { run::root().join("bench") } else { target.join("bench") };
-    fs::create_dir_all(&folder)?;
-    let name = format!("{}-{}", measured.machine.date, measured.machine.host);
-    fs::write(folder.join(format!("{name}.md")), text)?;
+/// Writes `NAME.md` and `NAME.json`.
+fn write(measured: &report::Report, folder: &Path, name: &str) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(folder)?;
+    let text = folder.join(format!("{name}.md"));
+    fs::write(&text, report::markdown(measured))?;
     fs::write(folder.join(format!("{name}.json")), serde_json::to_string_pretty(measured)? + "\n")?;
-    eprintln!("written to {}", folder.join(name).with_extension("md").display());
+    eprintln!("written to {}", text.display());
     Ok(())
 }

@@ -10,7 +10,10 @@
 //! It serialises more than the program needs. A replay by the reference rule
 //! therefore learns: each object remembers its last event, and where that was
 //! another thread's and not yet implied, the thread writes down whom it waited
-//! for. Later replays wait for exactly that, and for nothing else.
+//! for. Later replays wait for exactly that, and for nothing else. Most events
+//! then have no record at all: nobody to wait for, no result, no hash due. Such a
+//! quiet stretch is known from its first event on, and each event in it costs a
+//! comparison, a hash step and a store that others can see.
 //!
 //! Blocking disappears: the turn implies that a lock is free. Results that order
 //! does not determine are read from the stream.
@@ -76,6 +79,9 @@ pub struct Replay {
     safe: u64,
     joined: bool,
     rule: Rule,
+    /// By the learnt order: no record of any kind stands before this event, and it is not behind the last one.
+    /// A lower bound: cursors only move on.
+    quiet_until: u64,
     /// What is known of other threads' progress, by the learnt order written so far.
     known: [(u32, u64); KNOWN],
 }
@@ -97,6 +103,7 @@ impl Replay {
             safe: 0,
             joined: false,
             rule: Rule::Timestamps,
+            quiet_until: 0,
             known: [(u32::MAX, 0); KNOWN],
         }
     }
@@ -118,7 +125,6 @@ impl Replay {
         let stream = plan.stream(recorded);
         *self = Self::idle();
         self.slot = Some(&runtime::turns()[index as usize]);
-        self.order = Cursor::new(stream, |r| matches!(r, Record::Pair { .. }));
         self.values = Cursor::new(stream, |r| !matches!(r, Record::Pair { .. }));
         self.derived = Cursor::new(plan.derived(recorded), |_| true);
         self.total = recorded.events;
@@ -131,7 +137,27 @@ impl Replay {
         } else {
             Rule::Timestamps
         };
+        if self.rule != Rule::Derived {
+            self.order = Cursor::new(stream, |r| matches!(r, Record::Pair { .. }));
+        }
         self.foresee();
+        self.look_ahead();
+    }
+
+    /// Looks how far the thread can go without a record.
+    fn look_ahead(&mut self) {
+        let to = |cursor: &Cursor| if cursor.malformed() { 0 } else { cursor.position().unwrap_or(u64::MAX) };
+        self.quiet_until = match self.rule {
+            Rule::Derived => to(&self.values).min(to(&self.derived)).min(self.total),
+            _ => 0,
+        };
+    }
+
+    /// Whether nothing was recorded of the thread's next event, nor stands behind it: it waits for nobody, succeeds,
+    /// and no hash is due.
+    #[inline(always)]
+    fn is_quiet(&self) -> bool {
+        self.events + 1 < self.quiet_until
     }
 
     /// What is known of the other threads' next events doesn't cover a child of this one.
@@ -169,7 +195,18 @@ impl Replay {
 /// Waits until it is the calling thread's turn to run its next event, which must be of `kind`.
 ///
 /// Never returns if the recording ends before this event, or if the replay has diverged.
+#[inline]
 pub fn enter(kind: Kind, place: usize) {
+    let r = &acting().replay;
+    if r.is_quiet() {
+        r.stand_at(kind, place);
+    } else {
+        enter_recorded(kind, place);
+    }
+}
+
+#[inline(never)]
+fn enter_recorded(kind: Kind, place: usize) {
     deliver_before_event();
     let thread = acting();
     thread.settle(kind, place);
@@ -177,9 +214,8 @@ pub fn enter(kind: Kind, place: usize) {
     if r.events == r.total {
         past_the_end(thread, kind, place);
     }
+    r.stand_at(kind, place);
     let slot = r.slot();
-    slot.kind.store(kind as u32, Ordering::Relaxed);
-    slot.place.store(place as u64, Ordering::Relaxed);
     if r.rule == Rule::Derived {
         while let Some(Record::Wait { thread: other, events }) = r.derived.at(r.events) {
             r.derived.advance();
@@ -192,7 +228,20 @@ pub fn enter(kind: Kind, place: usize) {
 
 /// Completes the event that [`enter`] began, after its effect. `cells` are the clocks of the objects it is on,
 /// `exact` whether no other object shares the first and its value can be held against the recording.
+#[inline]
 pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
+    let r = &mut acting().replay;
+    if r.is_quiet() {
+        r.hash = r.hash.then(kind);
+        r.events += 1;
+        turn::publish_events(r.slot(), r.events);
+    } else {
+        leave_recorded(kind, cells, exact);
+    }
+}
+
+#[inline(never)]
+fn leave_recorded(kind: Kind, cells: &[&Cell], exact: bool) {
     let thread = acting();
     let time = thread.replay.next_time;
     if exact && thread.replay.rule != Rule::Derived {
@@ -225,6 +274,7 @@ pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
     }
     thread.replay.publish();
     deliver_computing();
+    acting().replay.look_ahead();
 }
 
 /// Whether the event that [`enter`] began is the calling thread's last recorded one.
@@ -234,7 +284,11 @@ pub fn is_last() -> bool {
 }
 
 /// Whether the next attempt of `kind` failed in the recording, and with which result.
+#[inline]
 pub fn failure(kind: Kind) -> Option<i32> {
+    if acting().replay.is_quiet() {
+        return None;
+    }
     deliver_due();
     failure_of_last(kind)
 }
@@ -260,16 +314,10 @@ pub fn fails(kind: Kind) -> bool {
 }
 
 /// The recorded value of the next event, if one was stored.
+#[inline]
 pub fn value() -> Option<i64> {
     let r = &mut acting().replay;
-    r.skip_hashes();
-    match r.values.at(r.events) {
-        Some(Record::Value(v)) => {
-            r.values.advance();
-            Some(v)
-        }
-        _ => None,
-    }
+    if r.is_quiet() { None } else { r.recorded_value() }
 }
 
 /// Takes the record before the next event if `wanted` says so.
@@ -298,6 +346,26 @@ pub fn set_blocked(blocked: bool, place: usize) {
 }
 
 impl Replay {
+    /// Says where the thread is, for whoever has to report it.
+    #[inline(always)]
+    fn stand_at(&self, kind: Kind, place: usize) {
+        let slot = self.slot();
+        slot.kind.store(kind as u32, Ordering::Relaxed);
+        slot.place.store(place as u64, Ordering::Relaxed);
+    }
+
+    #[inline(never)]
+    fn recorded_value(&mut self) -> Option<i64> {
+        self.skip_hashes();
+        match self.values.at(self.events) {
+            Some(Record::Value(v)) => {
+                self.values.advance();
+                Some(v)
+            }
+            _ => None,
+        }
+    }
+
     /// Passes over check hashes at the present event number. They are compared in `settle`, which runs
     /// at every event; a mismatch can't be missed by being passed over here.
     fn skip_hashes(&mut self) {

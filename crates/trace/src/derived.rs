@@ -17,8 +17,9 @@ use crate::layout::{FORMAT_VERSION, end};
 use crate::reader::{DataFile, Series};
 use crate::record::{Decoder, Record, encode};
 use crate::recording::Recording;
-use crate::stream::TimeIndex;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::stream::{TimeCursor, TimeIndex};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -245,13 +246,21 @@ fn check_thread(
     times: &BTreeMap<u32, TimeIndex<'_>>,
     equal: &mut Vec<Equal>,
 ) -> Result<(), DerivedError> {
+    let mut own = times.get(&thread).map(TimeIndex::cursor);
+    let mut others: BTreeMap<u32, TimeCursor<'_>> = BTreeMap::new();
     let mut decoder = Decoder::new(stream);
     let mut event = 0u64;
     while let Some((steps, record)) = decoder.next_record().map_err(|_| DerivedError::Corrupt)? {
         let Record::Wait { thread: other, events } = record else { return Err(DerivedError::Corrupt) };
         event = event.checked_add(steps).ok_or(DerivedError::Corrupt)?;
-        let waiting = times.get(&thread).and_then(|times| times.time(event));
-        let awaited = events.checked_sub(1).and_then(|last| times.get(&other)?.time(last));
+        let waiting = own.as_mut().and_then(|own| own.time(event));
+        let awaited = events.checked_sub(1).and_then(|last| {
+            let cursor = match others.entry(other) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(times.get(&other)?.cursor()),
+            };
+            cursor.time(last)
+        });
         match (waiting, awaited) {
             (Some(time), Some(before)) if before < time => {}
             (Some(time), Some(same)) if same == time && other != thread => {

@@ -160,6 +160,50 @@ impl Iterator for Events<'_> {
     }
 }
 
+/// Answers [`TimeIndex::time`] from where the last question left it: the next answer is a few records ahead.
+#[derive(Clone, Debug)]
+pub struct TimeCursor<'a> {
+    index: &'a TimeIndex<'a>,
+    /// The mark that it last started from.
+    mark: usize,
+    /// Events from here on up to `next` grow the clock by one each.
+    event: u64,
+    /// The clock before `event`.
+    clock: u64,
+    next: Option<Entry>,
+    /// What follows `next`.
+    entries: Entries<'a>,
+}
+
+impl<'a> TimeCursor<'a> {
+    fn at_mark(index: &'a TimeIndex<'a>, mark: usize) -> Self {
+        let mut entries = index.marks[mark].clone();
+        let (event, clock) = (entries.event, entries.clock);
+        let next = entries.next();
+        Self { index, mark, event, clock, next, entries }
+    }
+
+    /// As [`TimeIndex::time`].
+    #[inline]
+    pub fn time(&mut self, number: u64) -> Option<u64> {
+        if number >= self.index.thread.events {
+            return None;
+        }
+        let marks = &self.index.marks;
+        if number < self.event || marks.get(self.mark + 1).is_some_and(|next| next.event <= number) {
+            *self = Self::at_mark(self.index, marks.partition_point(|mark| mark.event <= number) - 1);
+        }
+        while let Some(entry) = self.next.filter(|entry| entry.event <= number) {
+            match entry.record {
+                Record::Pair { extra } if entry.event == number => return Some(entry.clock + 1 + extra),
+                _ => (self.event, self.clock) = (self.entries.event, self.entries.clock),
+            }
+            self.next = self.entries.next();
+        }
+        Some(self.clock + (number - self.event) + 1)
+    }
+}
+
 /// Records between two marks of a [`TimeIndex`]: a trade of memory against decoding.
 const MARK_INTERVAL: usize = 64;
 
@@ -187,22 +231,12 @@ impl<'a> TimeIndex<'a> {
 
     /// The timestamp of event `number`, counted from 0; `None` if there is no such event.
     pub fn time(&self, number: u64) -> Option<u64> {
-        if number >= self.thread.events {
-            return None;
-        }
-        let mark = self.marks.partition_point(|mark| mark.event <= number) - 1;
-        let mut entries = self.marks[mark].clone();
-        loop {
-            let (event, clock) = (entries.event, entries.clock);
-            match entries.next() {
-                Some(entry) if entry.event < number => {}
-                Some(Entry { event, clock, record: Record::Pair { extra } }) if event == number => {
-                    return Some(clock + 1 + extra);
-                }
-                Some(entry) if entry.event == number => {}
-                _ => return Some(clock + (number - event) + 1),
-            }
-        }
+        self.cursor().time(number)
+    }
+
+    /// A reader for many questions in mostly ascending order.
+    pub fn cursor(&self) -> TimeCursor<'_> {
+        TimeCursor::at_mark(self, 0)
     }
 
     /// How many events have a timestamp of at most `clock`.

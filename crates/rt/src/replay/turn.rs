@@ -10,10 +10,13 @@ use relive_sys::syscall;
 use relive_sys::wake::{Barrier, Progress};
 use relive_trace::control::{TurnSlot, turn as state};
 
-/// About a microsecond: longer than a hand-over between two running cores takes, shorter than a sleep.
-const SPINS: u32 = 150;
-/// Whoever is waited for may be ready to run on this very core: giving it up is cheaper than a sleep and a wake-up.
-const YIELDS: u32 = 20;
+/// About a microsecond: longer than a hand-over between two running cores takes.
+const SPINS: u32 = 60;
+/// Rounds of [`SPINS`] before a sleep, about a millisecond in all. After each the core is given up once: whoever is
+/// waited for may be ready to run on this very one. A shorter wait costs more than it saves: while a sleeper is woken
+/// (50 µs in a virtual machine), the other one reaches its own next wait and falls asleep, and from then on the
+/// replay goes from one wake-up to the next.
+const ROUNDS: u32 = 1000;
 
 fn barrier() -> Barrier {
     if runtime::asymmetric() { Barrier::Asymmetric } else { Barrier::Symmetric }
@@ -31,6 +34,13 @@ pub fn publish(slot: &TurnSlot, next: u64, events: u64, derived: bool) {
     // Whoever sleeps for the other of the two is woken too early at worst, looks, and sleeps again.
     let (word, value) = if derived { (&slot.events, events) } else { (&slot.next, next) };
     progress(slot, word).announce(value, barrier());
+}
+
+/// [`publish`] where only the number of events counts: by the learnt order, before the last event.
+#[inline(always)]
+pub fn publish_events(slot: &TurnSlot, events: u64) {
+    slot.events.store(events, Ordering::Release);
+    progress(slot, &slot.events).announce(events, barrier());
 }
 
 /// Waits until no other thread has an event with a timestamp below `time` left.
@@ -100,17 +110,14 @@ pub fn wait_for_end(own: &TurnSlot, other: u32, total: u64) {
 
 #[inline(never)]
 fn sleep_until(own: &TurnSlot, slot: &TurnSlot, other: u32, word: &AtomicU64, wanted: u64) {
-    for _ in 0..SPINS {
-        if word.load(Ordering::Acquire) >= wanted {
-            return;
+    for _ in 0..ROUNDS {
+        for _ in 0..SPINS {
+            if word.load(Ordering::Acquire) >= wanted {
+                return;
+            }
+            core::hint::spin_loop();
         }
-        core::hint::spin_loop();
-    }
-    for _ in 0..YIELDS {
         syscall::sched_yield();
-        if word.load(Ordering::Acquire) >= wanted {
-            return;
-        }
     }
     own.waits_for.store(other, Ordering::Relaxed);
     own.wants.store(wanted, Ordering::Relaxed);

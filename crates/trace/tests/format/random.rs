@@ -36,13 +36,23 @@ proptest! {
     }
 
     #[test]
-    fn timestamps_are_found_without_listing_them(steps in programs(60), probe in 0..3000u64) {
+    fn timestamps_are_found_without_listing_them(
+        steps in programs(60),
+        probe in 0..3000u64,
+        jumps in proptest::collection::vec(0..3000usize, 0..50),
+    ) {
         let model = Model::run(&steps);
         for (_, made) in &model.threads {
             let recording = model.recording();
             let index = recording.thread(made.header.thread).expect("the thread was recorded").index();
+            let (mut ascending, mut jumping) = (index.cursor(), index.cursor());
             for (number, &(time, _)) in made.oracle.iter().enumerate() {
                 prop_assert_eq!(index.time(number as u64), Some(time));
+                prop_assert_eq!(ascending.time(number as u64), Some(time));
+                prop_assert_eq!(ascending.time(number as u64), Some(time), "asked twice");
+            }
+            for number in &jumps {
+                prop_assert_eq!(jumping.time(*number as u64), made.oracle.get(*number).map(|(time, _)| *time));
             }
             prop_assert_eq!(index.time(made.oracle.len() as u64), None);
             let until = made.oracle.iter().filter(|(time, _)| *time <= probe).count();
