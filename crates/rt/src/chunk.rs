@@ -14,7 +14,8 @@ use relive_sys::lock::Lock;
 use relive_sys::syscall;
 use relive_trace::control::mode;
 use relive_trace::layout::{
-    CHUNK_MAGIC, ChunkHeader, FILE_HEADER_BYTES, FILE_MAGIC, FORMAT_VERSION, FileHeader, NONE, WINDOW_BYTES, end, stop,
+    CHUNK_MAGIC, ChunkHeader, FILE_HEADER_BYTES, FILE_MAGIC, FORMAT_VERSION, FileHeader, NONE, WINDOW_BYTES, end,
+    latest_clock, stop,
 };
 
 const SPAN_WINDOWS: u64 = 64;
@@ -236,14 +237,21 @@ fn reserve(end: u64) -> Result<u64, u32> {
     }
 }
 
+/// How far the process image `process` of this recording came, by its data file; 0 if there is none.
+pub fn latest_clock_of(process: u32) -> u64 {
+    let path = Path::of(process);
+    let fd = syscall::open(&path.bytes[..path.len], syscall::O_RDONLY);
+    if fd < 0 {
+        return 0;
+    }
+    let clock = latest_clock(|at, head| syscall::read_at(fd as u32, head, at) == head.len() as isize);
+    syscall::close(fd as u32);
+    clock
+}
+
 /// Maps one span of this process's file.
 fn map(offset: u64) -> Result<usize, u32> {
-    let mut path = Path { bytes: [0; 4200], len: 0 };
-    let control = runtime::session();
-    path.push(&control.folder[..control.folder_len as usize]);
-    path.push(if runtime::mode() == Mode::Replay { b"/learn-p" } else { b"/p" });
-    path.decimal5(runtime::process());
-    path.push(b".trace\0");
+    let path = Path::of(runtime::process());
     let mut fd = syscall::open(&path.bytes[..path.len], syscall::O_RDWR);
     if fd < 0 {
         fd = syscall::open(&path.bytes[..path.len], syscall::O_RDWR | syscall::O_CREATE_NEW);
@@ -262,6 +270,17 @@ struct Path {
 }
 
 impl Path {
+    /// The data file of a process image.
+    fn of(process: u32) -> Self {
+        let mut path = Self { bytes: [0; 4200], len: 0 };
+        let control = runtime::session();
+        path.push(&control.folder[..control.folder_len as usize]);
+        path.push(if runtime::mode() == Mode::Replay { b"/learn-p" } else { b"/p" });
+        path.decimal5(process);
+        path.push(b".trace\0");
+        path
+    }
+
     fn push(&mut self, part: &[u8]) {
         self.bytes[self.len..self.len + part.len()].copy_from_slice(part);
         self.len += part.len();

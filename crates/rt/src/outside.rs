@@ -8,8 +8,10 @@
 //! a system call.
 
 use crate::runtime::{self, Mode};
-use crate::{replay, thread};
+use crate::{chunk, replay, thread};
 use core::sync::atomic::Ordering;
+use relive_sys::syscall;
+use relive_trace::control::IN_USE;
 
 /// The process is about to end, which its parent may wait for: so far have all its threads come.
 pub fn ending() {
@@ -47,5 +49,21 @@ pub fn may_have_waited() {
         Mode::Off => {}
         Mode::Record => thread.join_clock(runtime::session().latest.load(Ordering::Acquire)),
         Mode::Replay => replay::joined(),
+    }
+}
+
+/// The calling thread may have taken a child's end. One that a signal ended said nothing of how far it had come, and
+/// left its slot as it was; its data file knows.
+pub fn may_have_reaped() {
+    let Some(thread) = thread::current_if_known() else { return };
+    if runtime::mode() != Mode::Record {
+        return;
+    }
+    for slot in &runtime::session().processes {
+        let pid = slot.pid.load(Ordering::Acquire);
+        let in_use = pid != 0 && slot.state.load(Ordering::Acquire) == IN_USE;
+        if in_use && pid != runtime::pid() && !syscall::process_exists(pid) {
+            thread.join_clock(chunk::latest_clock_of(slot.process.load(Ordering::Acquire)));
+        }
     }
 }

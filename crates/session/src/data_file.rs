@@ -3,7 +3,7 @@
 //! The launcher does both because the program can't: growing a file there may
 //! raise `SIGXFSZ`, and cutting it under a live mapping would raise `SIGBUS`.
 
-use relive_trace::layout::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, FILE_HEADER_BYTES, WINDOW_BYTES};
+use relive_trace::layout::{self, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, FILE_HEADER_BYTES, WINDOW_BYTES};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -84,6 +84,15 @@ pub fn cut(path: &Path) -> io::Result<u64> {
     let used = used_bytes(&file)?;
     file.set_len(used)?;
     Ok(used)
+}
+
+/// The largest timestamp in the file of a process that ended.
+///
+/// # Errors
+/// What the system says.
+pub fn latest_clock(path: &Path) -> io::Result<u64> {
+    let file = File::open(path)?;
+    Ok(layout::latest_clock(|at, head| file.read_exact_at(head, at).is_ok()))
 }
 
 /// Puts a copy in the place of a file that a process still has mapped, so that the copy stands still.

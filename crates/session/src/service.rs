@@ -7,7 +7,7 @@
 use crate::data_file::{self, Series};
 use crate::processes;
 use crate::shared::Shared;
-use relive_trace::control::ProcessSlot;
+use relive_trace::control::{IN_USE, ProcessSlot};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::futex;
 use std::io;
@@ -20,8 +20,6 @@ use std::thread::{self, JoinHandle};
 
 /// How long the doorbell may stay silent before the slots are looked through for dead processes.
 const ROUND: futex::Timespec = futex::Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-/// Value of `ProcessSlot::state` while a process uses it.
-pub(crate) const IN_USE: u32 = 1;
 /// Value of `Divergence::claimed` once the report is complete.
 const CLAIM_COMPLETE: u32 = 2;
 /// For failures without a number of their own.
@@ -108,8 +106,19 @@ impl Work {
             }
             let quiet = futex::wait(&control.doorbell, futex::Flags::empty(), seen, Some(&ROUND));
             if quiet == Err(rustix::io::Errno::TIMEDOUT) {
-                free_dead(&control.processes, &mut suspects);
+                free_dead(&control.processes, &mut suspects, |process| self.died(process));
             }
+        }
+    }
+
+    /// A process ended without saying how far it had come. Its parent, which looks for that when it takes the end, may
+    /// find the slot free already.
+    fn died(&self, process: u32) {
+        let path = self.series.path(&self.folder, process);
+        if self.series == Series::Recorded
+            && let Ok(clock) = data_file::latest_clock(&path)
+        {
+            self.shared.control().latest.fetch_max(clock, AcqRel);
         }
     }
 
@@ -132,10 +141,10 @@ impl Work {
     }
 }
 
-/// Frees the slots of processes that died without doing so.
+/// Frees the slots of processes that died without doing so; `died` runs before, with the image's index.
 ///
 /// Only on the second sight: between taking a slot and entering its pid a process looks like the slot's dead owner.
-fn free_dead(slots: &[ProcessSlot], suspects: &mut [u32]) {
+fn free_dead(slots: &[ProcessSlot], suspects: &mut [u32], died: impl Fn(u32)) {
     for (slot, suspect) in slots.iter().zip(suspects) {
         let pid = slot.pid.load(Acquire);
         if slot.state.load(Acquire) != IN_USE || pid == 0 || processes::alive(pid) {
@@ -144,6 +153,7 @@ fn free_dead(slots: &[ProcessSlot], suspects: &mut [u32]) {
             *suspect = pid;
         } else {
             *suspect = 0;
+            died(slot.process.load(Acquire));
             if slot.pid.compare_exchange(pid, 0, AcqRel, Relaxed).is_ok() {
                 slot.state.store(0, Release);
             }
@@ -159,6 +169,7 @@ mod tests {
     use relive_trace::control::mode;
     use relive_trace::layout::WINDOW_BYTES;
     use rustix::thread::futex;
+    use std::cell::Cell;
     use std::fs;
     use std::path::Path;
     use std::process::Command;
@@ -211,10 +222,13 @@ mod tests {
         for slot in slots {
             slot.state.store(IN_USE, Release);
         }
+        slots[0].process.store(5, Release);
         let mut suspects = [0; 2];
-        free_dead(slots, &mut suspects);
+        free_dead(slots, &mut suspects, |_| unreachable!("only once it is freed"));
         assert_eq!(slots[0].state.load(Acquire), IN_USE);
-        free_dead(slots, &mut suspects);
+        let died = Cell::new(0);
+        free_dead(slots, &mut suspects, |process| died.set(process));
         assert_eq!((slots[0].state.load(Acquire), slots[1].state.load(Acquire)), (0, IN_USE));
+        assert_eq!(died.get(), 5);
     }
 }

@@ -16,6 +16,7 @@ pub mod number {
     pub const MMAP: usize = 9;
     pub const MUNMAP: usize = 11;
     pub const RT_SIGPROCMASK: usize = 14;
+    pub const PREAD64: usize = 17;
     pub const SCHED_YIELD: usize = 24;
     pub const MADVISE: usize = 28;
     pub const GETPID: usize = 39;
@@ -97,6 +98,15 @@ pub fn read(fd: u32, bytes: &mut [u8]) -> isize {
     unsafe { syscall3(number::READ, fd as usize, bytes.as_mut_ptr() as usize, bytes.len()) }
 }
 
+/// Reads from a place in a file; the number of bytes or a negative errno.
+pub fn read_at(fd: u32, bytes: &mut [u8], offset: u64) -> isize {
+    // SAFETY: the slice is writable for its length.
+    unsafe {
+        let (address, length) = (bytes.as_mut_ptr() as usize, bytes.len());
+        syscall6(number::PREAD64, fd as usize, address, length, offset as usize, 0, 0)
+    }
+}
+
 /// Closes a descriptor.
 pub fn close(fd: u32) {
     // SAFETY: no pointers; the descriptor is the runtime's own.
@@ -114,6 +124,8 @@ pub fn file_mode(fd: u32) -> Option<u32> {
     (result == 0).then(|| u32::from_le_bytes(bytes))
 }
 
+/// `O_RDONLY`.
+pub const O_RDONLY: u32 = 0;
 /// `O_RDWR`.
 pub const O_RDWR: u32 = 2;
 /// `O_CREAT | O_EXCL`.

@@ -24,6 +24,8 @@ pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"RLVCTRL\x01");
 pub const PROCESS_SLOTS: usize = 1024;
 /// Clocks of objects shared between processes that are not mutexes; more objects share these.
 pub const SHARED_OBJECTS: usize = 1 << 14;
+/// [`ProcessSlot::state`] while a process uses the slot.
+pub const IN_USE: u32 = 1;
 /// Bytes of the folder's path, at most.
 pub const FOLDER_BYTES_MAX: usize = 4096;
 
@@ -105,7 +107,7 @@ pub struct Control {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct ProcessSlot {
-    /// 0 free, 1 in use. Taken by the process, freed by it or, if it died, by the launcher.
+    /// 0 free, [`IN_USE`]. Taken by the process, freed by it or, if it died, by the launcher.
     pub state: AtomicU32,
     /// Process id.
     pub pid: AtomicU32,

@@ -16,6 +16,8 @@
 //! can be allocated, so a reader walks a window by [`ChunkHeader::size`] until a
 //! zero magic, then goes on at the next window. Everything is little endian.
 
+use core::mem::offset_of;
+
 /// First eight bytes of a data file.
 pub const FILE_MAGIC: [u8; 8] = *b"RELIVE\x1a\x01";
 /// Version of everything in this crate that is stored; raised with any change.
@@ -132,8 +134,76 @@ pub struct ChunkHeader {
 /// Bytes of a chunk header.
 pub const CHUNK_HEADER_BYTES: u32 = 64;
 
+/// The largest timestamp that any chunk of a data file names: how far its process came. Also for the file of a process
+/// that was killed. `read` fills the bytes at an offset of the file and says whether it has so many there.
+pub fn latest_clock(mut read: impl FnMut(u64, &mut [u8; CHUNK_HEADER_BYTES as usize]) -> bool) -> u64 {
+    let mut head = [0; CHUNK_HEADER_BYTES as usize];
+    let (mut at, mut latest) = (FILE_HEADER_BYTES, 0);
+    while read(at, &mut head) {
+        let word =
+            |offset: usize| u32::from_le_bytes([head[offset], head[offset + 1], head[offset + 2], head[offset + 3]]);
+        let size = word(offset_of!(ChunkHeader, size));
+        let fits = size >= CHUNK_HEADER_BYTES && at % WINDOW_BYTES + u64::from(size) <= WINDOW_BYTES;
+        if word(offset_of!(ChunkHeader, magic)) == CHUNK_MAGIC && fits {
+            let clock = offset_of!(ChunkHeader, clock);
+            latest = latest.max(u64::from(word(clock)) | u64::from(word(clock + 4)) << 32);
+            at += u64::from(size);
+        } else {
+            at = (at / WINDOW_BYTES + 1) * WINDOW_BYTES;
+        }
+    }
+    latest
+}
+
 const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_BYTES as usize);
 const _: () = assert!(size_of::<FileHeader>() == 48);
 const _: () = assert!(core::mem::offset_of!(ChunkHeader, events) == 24);
 const _: () = assert!(core::mem::offset_of!(ChunkHeader, clock) == 32);
 const _: () = assert!(core::mem::offset_of!(ChunkHeader, start_clock) == 56);
+
+#[cfg(test)]
+mod tests {
+    use super::{CHUNK_MAGIC, ChunkHeader, FILE_HEADER_BYTES, WINDOW_BYTES, latest_clock};
+    use core::mem::offset_of;
+
+    fn put(file: &mut [u8], at: u64, size: u32, clock: u64) {
+        let mut set = |offset: usize, bytes: &[u8]| {
+            let from = at as usize + offset;
+            file[from..from + bytes.len()].copy_from_slice(bytes);
+        };
+        set(offset_of!(ChunkHeader, magic), &CHUNK_MAGIC.to_le_bytes());
+        set(offset_of!(ChunkHeader, size), &size.to_le_bytes());
+        set(offset_of!(ChunkHeader, clock), &clock.to_le_bytes());
+    }
+
+    fn latest(file: &[u8]) -> u64 {
+        latest_clock(|at, head| {
+            let found = file.get(at as usize..at as usize + head.len());
+            found.inspect(|bytes| head.copy_from_slice(bytes)).is_some()
+        })
+    }
+
+    #[test]
+    fn the_latest_clock_may_stand_in_any_chunk_of_any_window() {
+        let mut file = vec![0; 3 * WINDOW_BYTES as usize];
+        assert_eq!(latest(&file), 0);
+        put(&mut file, FILE_HEADER_BYTES, 256, 7);
+        put(&mut file, FILE_HEADER_BYTES + 256, 1024, 5 << 40);
+        assert_eq!(latest(&file), 5 << 40);
+        put(&mut file, WINDOW_BYTES, 16384, 6 << 40);
+        assert_eq!(latest(&file), 6 << 40);
+        assert_eq!(latest(&file[..WINDOW_BYTES as usize]), 5 << 40);
+        assert_eq!(latest(&file[..100]), 0);
+    }
+
+    #[test]
+    fn nonsense_is_passed_over() {
+        let mut file = vec![0; 2 * WINDOW_BYTES as usize];
+        put(&mut file, FILE_HEADER_BYTES, 0, 9);
+        assert_eq!(latest(&file), 0, "no chunk is empty");
+        put(&mut file, FILE_HEADER_BYTES, WINDOW_BYTES as u32, 9);
+        assert_eq!(latest(&file), 0, "none crosses a window");
+        put(&mut file, WINDOW_BYTES, 256, 3);
+        assert_eq!(latest(&file), 3);
+    }
+}

@@ -145,14 +145,26 @@ const fn unzigzag(v: u64) -> i64 {
     (v >> 1) as i64 ^ -((v & 1) as i64)
 }
 
+/// The one byte of a pair that is small in both respects, as nearly all are.
+#[inline]
+pub const fn compact_pair(steps: u64, extra: u64) -> Option<u8> {
+    if steps <= STEPS_COMPACT_MAX && 1 <= extra && extra <= EXTRA_COMPACT_MAX {
+        Some(steps as u8 | (extra as u8 - 1) << 4)
+    } else {
+        None
+    }
+}
+
 /// Encodes `record` standing `steps` events after the record before it.
 pub fn encode(steps: u64, record: Record) -> Encoded {
     let mut e = Encoded::new();
+    if let Record::Pair { extra } = record
+        && let Some(byte) = compact_pair(steps, extra)
+    {
+        e.byte(byte);
+        return e;
+    }
     let tag = match record {
-        Record::Pair { extra } if steps <= STEPS_COMPACT_MAX && (1..=EXTRA_COMPACT_MAX).contains(&extra) => {
-            e.byte(steps as u8 | ((extra as u8 - 1) << 4));
-            return e;
-        }
         Record::Stream if steps <= STEPS_COMPACT_MAX => {
             e.byte(TAG_STREAM_COMPACT | steps as u8);
             return e;

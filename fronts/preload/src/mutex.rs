@@ -203,8 +203,13 @@ pub(crate) unsafe extern "C" fn lock(m: *mut Mutex, place: usize) -> c_int {
 /// [`record_acquired`], kept opaque: a caller that knew it to return its argument would spill registers for it.
 #[inline(never)]
 unsafe extern "C" fn lock_done(m: *mut Mutex, result: c_int) -> c_int {
-    // SAFETY: forwarded.
-    core::hint::black_box(unsafe { record_acquired(m, result) })
+    // SAFETY: forwarded; after a success the caller holds the mutex, and with it the clock, which stands inside: `lock`
+    // comes here for no other kind.
+    let result = unsafe {
+        let taken = result == 0 && record::try_jump(&raw mut (*m).clock, Kind::Lock);
+        if taken { 0 } else { record_acquired(m, result) }
+    };
+    core::hint::black_box(result)
 }
 
 /// Gives the holder of a normal mutex time to release it before the caller goes to sleep for it. The events make

@@ -4,8 +4,7 @@ use super::{
     Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Stuck, TICK, Verdict,
     Watch, Watched, Woken, io, manifest, processes,
 };
-use crate::service::IN_USE;
-use relive_trace::control::turn;
+use relive_trace::control::{IN_USE, turn};
 use std::sync::atomic::Ordering::Acquire;
 
 /// How a replay ended.

@@ -8,8 +8,10 @@ use relive_rt::{Mode, mode, outside};
 use relive_sys::trampoline::Frame;
 use relive_sys::{syscall, trampoline};
 
-/// Slot of [`Frame::scratch`]: whether the call returns what is left of a sleep.
+/// Slots of [`Frame::scratch`]: whether the call returns what is left of a sleep, whether it may have taken a child's
+/// end.
 const SLEEPS: usize = 0;
+const REAPS: usize = 1;
 
 /// What there is to know of a point besides its name.
 #[derive(Clone, Copy, Debug)]
@@ -18,13 +20,17 @@ struct Nature {
     sleeps: bool,
     /// It waits for nothing but a signal.
     waits: bool,
+    /// It takes the end of a child.
+    reaps: bool,
     /// The argument that holds the signal mask for the time of the call.
     mask: Option<usize>,
 }
 
-const PLAIN: Nature = Nature { sleeps: false, waits: false, mask: None };
+const PLAIN: Nature = Nature { sleeps: false, waits: false, reaps: false, mask: None };
 const SLEEP: Nature = Nature { sleeps: true, ..PLAIN };
 const WAIT: Nature = Nature { waits: true, ..PLAIN };
+
+const REAP: Nature = Nature { reaps: true, ..PLAIN };
 
 const fn masked(argument: usize) -> Nature {
     Nature { mask: Some(argument), ..PLAIN }
@@ -35,6 +41,7 @@ unsafe fn before(frame: *mut Frame, real: &Real, nature: Nature) -> usize {
     // SAFETY: the trampoline's frame.
     unsafe {
         (*frame).scratch[SLEEPS] = usize::from(nature.sleeps);
+        (*frame).scratch[REAPS] = usize::from(nature.reaps);
         let own = replayed_mask(&(*frame).args, nature).map(syscall::set_signal_mask);
         let cancelled = enter(frame, unwound);
         if nature.waits && !cancelled {
@@ -69,6 +76,9 @@ unsafe extern "C" fn after(frame: *mut Frame) -> usize {
     outside::may_have_waited();
     // SAFETY: the trampoline's frame.
     unsafe {
+        if (*frame).scratch[REAPS] != 0 {
+            outside::may_have_reaped();
+        }
         leave(frame);
         note_interruption(frame, (*frame).scratch[SLEEPS] != 0);
         (*frame).result
@@ -129,8 +139,8 @@ points! {
     recv = c"recv", recvfrom = c"recvfrom", recvmsg = c"recvmsg", recvmmsg = c"recvmmsg",
     __recv_chk = c"__recv_chk", __recvfrom_chk = c"__recvfrom_chk",
     send = c"send", __send = c"__send", sendto = c"sendto", sendmsg = c"sendmsg", sendmmsg = c"sendmmsg",
-    wait = c"wait", waitpid = c"waitpid", __waitpid = c"__waitpid", wait3 = c"wait3", wait4 = c"wait4",
-    waitid = c"waitid",
+    wait = c"wait": REAP, waitpid = c"waitpid": REAP, __waitpid = c"__waitpid": REAP, wait3 = c"wait3": REAP,
+    wait4 = c"wait4": REAP, waitid = c"waitid": REAP,
     pause = c"pause": WAIT, sigsuspend = c"sigsuspend": Nature { waits: true, ..masked(0) }, __sigsuspend = c"__sigsuspend": Nature { waits: true, ..masked(0) }, sigwait = c"sigwait",
     sigwaitinfo = c"sigwaitinfo", sigtimedwait = c"sigtimedwait",
     msgsnd = c"msgsnd", msgrcv = c"msgrcv", mq_send = c"mq_send", mq_timedsend = c"mq_timedsend",

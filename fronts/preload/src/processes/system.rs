@@ -96,6 +96,7 @@ unsafe fn run(command: *const c_char, attributes: Object, place: usize) -> c_int
         let got = unsafe { call::waitpid(pid, &raw mut status, 0) };
         if got == pid {
             relive_rt::outside::may_have_waited();
+            relive_rt::outside::may_have_reaped();
             return status;
         }
         if got < 0 && errno() != EINTR {
