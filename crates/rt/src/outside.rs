@@ -52,9 +52,10 @@ pub fn may_have_waited() {
     }
 }
 
-/// The calling thread may have taken a child's end. One that a signal ended said nothing of how far it had come, and
-/// left its slot as it was; its data file knows.
+/// [`may_have_waited`], where that was for a child's end. A child that a signal ended said nothing of how far it had
+/// come, and left its slot as it was; its data file knows.
 pub fn may_have_reaped() {
+    may_have_waited();
     let Some(thread) = thread::current_if_known() else { return };
     if runtime::mode() != Mode::Record {
         return;

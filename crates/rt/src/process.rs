@@ -153,7 +153,6 @@ pub fn before_create(place: usize) -> Creation {
         }
         Mode::Replay => {
             replay::enter(Kind::Create, place);
-            thread.replay.multiply();
             if replay::fails(Kind::Create) {
                 replay::leave(Kind::Create, &[], false);
                 return Creation::Fails(replay::failure_of_last(Kind::Create).unwrap_or(0));
@@ -332,7 +331,6 @@ pub fn before_fork(place: usize) {
         }
         Mode::Replay => {
             replay::enter(Kind::Fork, place);
-            thread.replay.multiply();
             thread.replay.expect_child();
             if replay::is_last() && runtime::plan().child(thread.index, child_number).is_none() {
                 // The end of the recording came between the event and the child.

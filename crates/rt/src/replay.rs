@@ -160,7 +160,7 @@ impl Replay {
         self.events + 1 < self.quiet_until
     }
 
-    /// What is known of the other threads' next events doesn't cover a child of this one.
+    /// The thread brings another one into being, whose first event may be earlier than all that are known.
     pub fn expect_child(&mut self) {
         self.safe = 0;
     }
@@ -179,11 +179,6 @@ impl Replay {
                 _ => self.clock + 1,
             }
         };
-    }
-
-    /// The thread brings another one into being, whose first event may be earlier than all that were known.
-    pub fn multiply(&mut self) {
-        self.safe = 0;
     }
 
     /// Makes where this thread stands visible to the others.

@@ -12,7 +12,7 @@ usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only 
   --runs N      runs of each kernel in each mode [10]
   --only NAME   one kernel, and none of the other tables
 
-A whole run (about an hour) is written to bench/, any other one to bench/ in the target
+A whole run (45 minutes) is written to bench/, any other one to bench/ in the target
 folder; what is measured so far stands there in so-far.md.
 ";
 

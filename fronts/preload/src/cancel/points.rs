@@ -1,6 +1,6 @@
 //! The cancellation points that are no synchronisation of their own: each only
 //! counts itself, and as threads may wake each other through the kernel there,
-//! hands on clocks. Nothing but the list lives here.
+//! hands on clocks. Nothing lives here but the list and what sets a few of them apart.
 
 use super::{enter, interruption, leave, note_interruption, strike, unwound, wait_for_signal};
 use crate::real::Real;
@@ -29,7 +29,7 @@ struct Nature {
 const PLAIN: Nature = Nature { sleeps: false, waits: false, reaps: false, mask: None };
 const SLEEP: Nature = Nature { sleeps: true, ..PLAIN };
 const WAIT: Nature = Nature { waits: true, ..PLAIN };
-
+const SUSPEND: Nature = Nature { mask: Some(0), ..WAIT };
 const REAP: Nature = Nature { reaps: true, ..PLAIN };
 
 const fn masked(argument: usize) -> Nature {
@@ -73,11 +73,12 @@ unsafe fn replayed_mask(args: &[usize; 6], nature: Nature) -> Option<u64> {
 }
 
 unsafe extern "C" fn after(frame: *mut Frame) -> usize {
-    outside::may_have_waited();
     // SAFETY: the trampoline's frame.
     unsafe {
         if (*frame).scratch[REAPS] != 0 {
             outside::may_have_reaped();
+        } else {
+            outside::may_have_waited();
         }
         leave(frame);
         note_interruption(frame, (*frame).scratch[SLEEPS] != 0);
@@ -132,7 +133,8 @@ points! {
     copy_file_range = c"copy_file_range",
     sleep = c"sleep": SLEEP, usleep = c"usleep", nanosleep = c"nanosleep", __nanosleep = c"__nanosleep",
     clock_nanosleep = c"clock_nanosleep": SLEEP, thrd_sleep = c"thrd_sleep": SLEEP,
-    poll = c"poll", __poll = c"__poll", __poll_chk = c"__poll_chk", ppoll = c"ppoll": masked(3), __ppoll_chk = c"__ppoll_chk": masked(3),
+    poll = c"poll", __poll = c"__poll", __poll_chk = c"__poll_chk", ppoll = c"ppoll": masked(3),
+    __ppoll_chk = c"__ppoll_chk": masked(3),
     select = c"select", __select = c"__select", pselect = c"pselect": masked(5), epoll_wait = c"epoll_wait",
     epoll_pwait = c"epoll_pwait": masked(4), epoll_pwait2 = c"epoll_pwait2": masked(4),
     accept = c"accept", accept4 = c"accept4", connect = c"connect", __connect = c"__connect",
@@ -141,8 +143,8 @@ points! {
     send = c"send", __send = c"__send", sendto = c"sendto", sendmsg = c"sendmsg", sendmmsg = c"sendmmsg",
     wait = c"wait": REAP, waitpid = c"waitpid": REAP, __waitpid = c"__waitpid": REAP, wait3 = c"wait3": REAP,
     wait4 = c"wait4": REAP, waitid = c"waitid": REAP,
-    pause = c"pause": WAIT, sigsuspend = c"sigsuspend": Nature { waits: true, ..masked(0) }, __sigsuspend = c"__sigsuspend": Nature { waits: true, ..masked(0) }, sigwait = c"sigwait",
-    sigwaitinfo = c"sigwaitinfo", sigtimedwait = c"sigtimedwait",
+    pause = c"pause": WAIT, sigsuspend = c"sigsuspend": SUSPEND, __sigsuspend = c"__sigsuspend": SUSPEND,
+    sigwait = c"sigwait", sigwaitinfo = c"sigwaitinfo", sigtimedwait = c"sigtimedwait",
     msgsnd = c"msgsnd", msgrcv = c"msgrcv", mq_send = c"mq_send", mq_timedsend = c"mq_timedsend",
     mq_receive = c"mq_receive", mq_timedreceive = c"mq_timedreceive",
 }

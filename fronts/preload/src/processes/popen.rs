@@ -144,7 +144,6 @@ unsafe extern "C" fn pclose_front(stream: Object, _place: usize) -> c_int {
             }
         }
     }
-    outside::may_have_waited();
     outside::may_have_reaped();
     status
 }

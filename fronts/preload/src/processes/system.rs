@@ -95,7 +95,6 @@ unsafe fn run(command: *const c_char, attributes: Object, place: usize) -> c_int
         // SAFETY: a place for the status.
         let got = unsafe { call::waitpid(pid, &raw mut status, 0) };
         if got == pid {
-            relive_rt::outside::may_have_waited();
             relive_rt::outside::may_have_reaped();
             return status;
         }
