@@ -1,24 +1,9 @@
 // Children that a signal ends: nobody told their parent how far they had come, yet
 // what it does after the wait comes after all that they did.
-#include "../transcript.h"
+#include "../rounds.h"
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct transcript transcript;
-static int rounds;
-
-static void *worker(void *argument)
-{
-    for (int round = 0; round < rounds; round++) {
-        must(pthread_mutex_lock(&mutex));
-        note(&transcript, (intptr_t)argument);
-        must(pthread_mutex_unlock(&mutex));
-        jitter();
-    }
-    return NULL;
-}
 
 static void crash(const char *how)
 {

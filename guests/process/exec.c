@@ -1,28 +1,14 @@
 // Replaces itself: from the main thread after its threads ended, while they run,
 // or from a forked child; with the environment kept or cleared. The new image runs
 // threads too.
-#include "../transcript.h"
+#include "../rounds.h"
 #include <sys/wait.h>
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct transcript transcript;
-static int rounds = 30;
-
-static void *worker(void *argument)
-{
-    for (int round = 0; round < rounds; round++) {
-        must(pthread_mutex_lock(&mutex));
-        note(&transcript, (intptr_t)argument);
-        must(pthread_mutex_unlock(&mutex));
-        jitter();
-    }
-    return NULL;
-}
 
 // THREADS joined|running|forked kept|cleared [last]
 int main(int argc, char **argv)
 {
     int threads = number(argc, argv, 1, 4);
+    rounds = 30;
     const char *when = word(argc, argv, 2, "joined");
     int cleared = is(word(argc, argv, 3, "kept"), "cleared");
     char *arguments[] = {argv[0], argv[1], argv[2], argv[3], (char *)"last", NULL};

@@ -3,12 +3,11 @@
 //! The launcher does both because the program can't: growing a file there may
 //! raise `SIGXFSZ`, and cutting it under a live mapping would raise `SIGBUS`.
 
-use relive_trace::layout::{self, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, FILE_HEADER_BYTES, WINDOW_BYTES};
+use relive_trace::layout::{self, FILE_HEADER_BYTES, WINDOW_BYTES};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -129,10 +128,7 @@ fn chunk_size(file: &File, at: u64) -> io::Result<Option<u64>> {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     }
-    let word = |offset: usize| u32::from_le_bytes([head[offset], head[offset + 1], head[offset + 2], head[offset + 3]]);
-    let size = word(offset_of!(ChunkHeader, size));
-    let valid = word(offset_of!(ChunkHeader, magic)) == CHUNK_MAGIC && size >= CHUNK_HEADER_BYTES;
-    Ok(valid.then_some(u64::from(size)))
+    Ok(layout::chunk_size(&head))
 }
 
 #[cfg(test)]

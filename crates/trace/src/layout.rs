@@ -140,19 +140,30 @@ pub fn latest_clock(mut read: impl FnMut(u64, &mut [u8; CHUNK_HEADER_BYTES as us
     let mut head = [0; CHUNK_HEADER_BYTES as usize];
     let (mut at, mut latest) = (FILE_HEADER_BYTES, 0);
     while read(at, &mut head) {
-        let word =
-            |offset: usize| u32::from_le_bytes([head[offset], head[offset + 1], head[offset + 2], head[offset + 3]]);
-        let size = word(offset_of!(ChunkHeader, size));
-        let fits = size >= CHUNK_HEADER_BYTES && at % WINDOW_BYTES + u64::from(size) <= WINDOW_BYTES;
-        if word(offset_of!(ChunkHeader, magic)) == CHUNK_MAGIC && fits {
-            let clock = offset_of!(ChunkHeader, clock);
-            latest = latest.max(u64::from(word(clock)) | u64::from(word(clock + 4)) << 32);
-            at += u64::from(size);
-        } else {
-            at = (at / WINDOW_BYTES + 1) * WINDOW_BYTES;
+        match chunk_size(&head).filter(|size| at % WINDOW_BYTES + size <= WINDOW_BYTES) {
+            Some(size) => {
+                let clock = offset_of!(ChunkHeader, clock);
+                latest = latest.max(u64::from(word(&head, clock)) | u64::from(word(&head, clock + 4)) << 32);
+                at += size;
+            }
+            None => at = (at / WINDOW_BYTES + 1) * WINDOW_BYTES,
         }
     }
     latest
+}
+
+/// The bytes of the chunk that starts with `head`, its first eight bytes or more; `None` if no chunk starts there.
+///
+/// # Panics
+/// If `head` is shorter.
+pub fn chunk_size(head: &[u8]) -> Option<u64> {
+    let size = word(head, offset_of!(ChunkHeader, size));
+    let valid = word(head, offset_of!(ChunkHeader, magic)) == CHUNK_MAGIC && size >= CHUNK_HEADER_BYTES;
+    valid.then_some(u64::from(size))
+}
+
+fn word(head: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes([head[offset], head[offset + 1], head[offset + 2], head[offset + 3]])
 }
 
 const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_BYTES as usize);

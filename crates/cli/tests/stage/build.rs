@@ -54,8 +54,7 @@ impl Guest {
         let mut hasher = DefaultHasher::new();
         RECIPE.hash(&mut hasher);
         self.flags.hash(&mut hasher);
-        let header = "transcript.h";
-        for source in self.sources().chain([header]) {
+        for source in self.sources().chain(["transcript.h", "rounds.h"]) {
             let path = registry::folder().join(source);
             source.hash(&mut hasher);
             std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).hash(&mut hasher);
