@@ -167,10 +167,11 @@ mod tests {
     use crate::data_file::{Series, create_first};
     use crate::shared::{Setup, Shared};
     use relive_trace::control::mode;
-    use relive_trace::layout::WINDOW_BYTES;
+    use relive_trace::layout::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader, FILE_HEADER_BYTES, WINDOW_BYTES};
     use rustix::thread::futex;
     use std::cell::Cell;
     use std::fs;
+    use std::mem::offset_of;
     use std::path::Path;
     use std::process::Command;
     use std::sync::Arc;
@@ -230,5 +231,30 @@ mod tests {
         free_dead(slots, &mut suspects, |process| died.set(process));
         assert_eq!((slots[0].state.load(Acquire), slots[1].state.load(Acquire)), (0, IN_USE));
         assert_eq!(died.get(), 5);
+    }
+
+    #[test]
+    fn how_far_a_killed_process_came_is_known_before_its_slot_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = session(folder.path());
+        let mut file = vec![0; FILE_HEADER_BYTES as usize + CHUNK_HEADER_BYTES as usize];
+        let mut set = |offset: usize, bytes: &[u8]| {
+            file[FILE_HEADER_BYTES as usize + offset..][..bytes.len()].copy_from_slice(bytes);
+        };
+        set(offset_of!(ChunkHeader, magic), &CHUNK_MAGIC.to_le_bytes());
+        set(offset_of!(ChunkHeader, size), &CHUNK_HEADER_BYTES.to_le_bytes());
+        set(offset_of!(ChunkHeader, clock), &77u64.to_le_bytes());
+        fs::write(Series::Recorded.path(folder.path(), 5), file).unwrap();
+        let mut child = Command::new("/bin/true").spawn().unwrap();
+        child.wait().unwrap();
+        let slot = &shared.control().processes[0];
+        slot.process.store(5, Release);
+        slot.pid.store(child.id(), Release);
+        slot.state.store(IN_USE, Release);
+        let _service = Service::start(Arc::clone(&shared), folder.path().to_owned(), Series::Recorded).unwrap();
+        while slot.state.load(Acquire) == IN_USE {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert_eq!(shared.control().latest.load(Acquire), 77);
     }
 }
