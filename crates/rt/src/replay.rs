@@ -229,7 +229,7 @@ pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
     if r.is_quiet() {
         r.hash = r.hash.then(kind);
         r.events += 1;
-        turn::publish_events(r.slot(), r.events);
+        turn::publish_events(r.slot(), r.events, kind == Kind::Lock);
     } else {
         leave_recorded(kind, cells, exact);
     }

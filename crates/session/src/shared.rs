@@ -113,7 +113,7 @@ impl Shared {
     #[allow(unsafe_code)]
     pub fn turns(&self) -> &[TurnSlot] {
         // SAFETY: as in `control`; new() made the memory thread_count slots longer than TURNS_OFFSET, which is a
-        // multiple of the slots' alignment of 64, and TurnSlot has atomics only.
+        // multiple of the slots' alignment, and TurnSlot has atomics only.
         unsafe {
             let first = self.map.as_ptr().add(TURNS_OFFSET).cast::<TurnSlot>();
             std::slice::from_raw_parts(first, self.thread_count)
@@ -125,7 +125,7 @@ impl Shared {
 fn unborn(count: usize) -> Vec<u8> {
     let never = u64::MAX.to_le_bytes();
     let mut slot = [0u8; size_of::<TurnSlot>()];
-    for field in [offset_of!(TurnSlot, next), offset_of!(TurnSlot, wake_at)] {
+    for field in [offset_of!(TurnSlot, awaited.next), offset_of!(TurnSlot, wake_at)] {
         slot[field..field + 8].copy_from_slice(&never);
     }
     slot.repeat(count)
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(shared.turns().len(), 3);
         for slot in shared.turns() {
             assert_eq!(slot.state.load(Relaxed), turn::UNBORN);
-            assert_eq!((slot.next.load(Relaxed), slot.wake_at.load(Relaxed)), (u64::MAX, u64::MAX));
+            assert_eq!((slot.awaited.next.load(Relaxed), slot.wake_at.load(Relaxed)), (u64::MAX, u64::MAX));
         }
         assert!(shared.is_mapped_by(std::process::id()) && !shared.is_mapped_by(1));
         let bytes = fs::read(shared.path()).unwrap();

@@ -238,7 +238,7 @@ impl Watch {
         let (wants, other) = (slot.wants.load(Acquire), slot.waits_for.load(Acquire) as usize);
         let Some(awaited) = slots.get(other) else { return false };
         let counts = self.derived || wants == self.totals[other];
-        if counts { awaited.events.load(Acquire) >= wants } else { awaited.next.load(Acquire) >= wants }
+        if counts { awaited.events.load(Acquire) >= wants } else { awaited.awaited.next.load(Acquire) >= wants }
     }
 
     fn look_at_running(&mut self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> Verdict {

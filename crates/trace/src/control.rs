@@ -153,12 +153,23 @@ pub mod turn {
     pub const DIVERGED: u32 = 6;
 }
 
-/// Where a thread of a replay stands. Others wait on it; the launcher watches it.
+/// What others look at again and again while they wait for a thread, apart from what it writes at every step: each
+/// store to memory that another core polls costs a transfer, in the midst of a critical section.
 #[derive(Debug)]
-#[repr(C, align(64))]
-pub struct TurnSlot {
+#[repr(C, align(128))]
+pub struct Awaited {
     /// Timestamp of the thread's next event; `u64::MAX` before its creation and past its last event.
     pub next: AtomicU64,
+    /// [`TurnSlot::events`] as of the last event that others are likely to wait for: never ahead of it.
+    pub handed_over: AtomicU64,
+}
+
+/// Where a thread of a replay stands. Others wait on it; the launcher watches it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct TurnSlot {
+    /// What waiting threads poll.
+    pub awaited: Awaited,
     /// Events complete, their effects included.
     pub events: AtomicU64,
     /// The smallest value of `next` (reference rule) or `events` (derived order) that somebody sleeps for; `u64::MAX` if nobody.
@@ -229,6 +240,6 @@ pub struct Divergence {
     pub object: AtomicU64,
 }
 
-const _: () = assert!(size_of::<TurnSlot>() == 64);
+const _: () = assert!(size_of::<TurnSlot>() == 256);
 const _: () = assert!(size_of::<ProcessSlot>() == 64);
 const _: () = assert!(core::mem::offset_of!(Control, processes) % 64 == 0);

@@ -30,16 +30,22 @@ fn progress<'a>(slot: &'a TurnSlot, reached: &'a AtomicU64) -> Progress<'a> {
 #[inline]
 pub fn publish(slot: &TurnSlot, next: u64, events: u64, derived: bool) {
     slot.events.store(events, Ordering::Release);
-    slot.next.store(next, Ordering::Release);
+    slot.awaited.handed_over.store(events, Ordering::Release);
+    slot.awaited.next.store(next, Ordering::Release);
     // Whoever sleeps for the other of the two is woken too early at worst, looks, and sleeps again.
-    let (word, value) = if derived { (&slot.events, events) } else { (&slot.next, next) };
+    let (word, value) = if derived { (&slot.events, events) } else { (&slot.awaited.next, next) };
     progress(slot, word).announce(value, barrier());
 }
 
 /// [`publish`] where only the number of events counts: by the learnt order, before the last event.
+///
+/// After an event that only `takes` something, others wait for the next one: it is kept from those who poll until then.
 #[inline(always)]
-pub fn publish_events(slot: &TurnSlot, events: u64) {
+pub fn publish_events(slot: &TurnSlot, events: u64, takes: bool) {
     slot.events.store(events, Ordering::Release);
+    if !takes {
+        slot.awaited.handed_over.store(events, Ordering::Release);
+    }
     progress(slot, &slot.events).announce(events, barrier());
 }
 
@@ -58,11 +64,11 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
             if other == index as usize {
                 continue;
             }
-            let mut next = slot.next.load(Ordering::Acquire);
+            let mut next = slot.awaited.next.load(Ordering::Acquire);
             if next < time {
-                sleep_until(own, slot, other as u32, &slot.next, time);
+                wait_until(own, slot, other as u32, (&slot.awaited.next, &slot.awaited.next), time);
                 waited = true;
-                next = slot.next.load(Ordering::Acquire);
+                next = slot.awaited.next.load(Ordering::Acquire);
             }
             safe = safe.min(next);
         }
@@ -78,7 +84,7 @@ fn settle(control: &relive_trace::control::Control, turns: &[TurnSlot], born: us
     let start = (control.settled.load(Ordering::Acquire) as usize).max(1);
     let mut settled = start;
     while settled < born
-        && turns[settled].next.load(Ordering::Acquire) == u64::MAX
+        && turns[settled].awaited.next.load(Ordering::Acquire) == u64::MAX
         && turns[settled].state.load(Ordering::Acquire) != state::UNBORN
     {
         settled += 1;
@@ -93,8 +99,8 @@ fn settle(control: &relive_trace::control::Control, turns: &[TurnSlot], born: us
 #[inline]
 pub fn wait_for_events(own: &TurnSlot, other: u32, events: u64) {
     let slot = &runtime::turns()[other as usize];
-    if slot.events.load(Ordering::Acquire) < events {
-        sleep_until(own, slot, other, &slot.events, events);
+    if slot.awaited.handed_over.load(Ordering::Acquire) < events {
+        wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), events);
     }
 }
 
@@ -103,19 +109,23 @@ pub fn wait_for_end(own: &TurnSlot, other: u32, total: u64) {
     let slot = &runtime::turns()[other as usize];
     if runtime::has_flag(relive_trace::control::flag::DERIVED) {
         wait_for_events(own, other, total);
-    } else if slot.next.load(Ordering::Acquire) < u64::MAX || slot.events.load(Ordering::Acquire) < total {
-        sleep_until(own, slot, other, &slot.events, total);
+    } else if slot.awaited.next.load(Ordering::Acquire) < u64::MAX || slot.events.load(Ordering::Acquire) < total {
+        wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), total);
     }
 }
 
+/// Waits for `word` to reach `wanted`; `polled` is never ahead of it and cheaper for its writer to have polled.
 #[inline(never)]
-fn sleep_until(own: &TurnSlot, slot: &TurnSlot, other: u32, word: &AtomicU64, wanted: u64) {
+fn wait_until(own: &TurnSlot, slot: &TurnSlot, other: u32, (polled, word): (&AtomicU64, &AtomicU64), wanted: u64) {
     for _ in 0..ROUNDS {
         for _ in 0..SPINS {
-            if word.load(Ordering::Acquire) >= wanted {
+            if polled.load(Ordering::Acquire) >= wanted {
                 return;
             }
             core::hint::spin_loop();
+        }
+        if word.load(Ordering::Acquire) >= wanted {
+            return;
         }
         syscall::sched_yield();
     }

@@ -48,7 +48,7 @@ impl Stage {
             let tid = index as u32 + 1;
             slot.state.store(state, Relaxed);
             slot.events.store(events, Relaxed);
-            slot.next.store(if events < total { events + 1 } else { u64::MAX }, Relaxed);
+            slot.awaited.next.store(if events < total { events + 1 } else { u64::MAX }, Relaxed);
             slot.tid.store(tid, Relaxed);
             scene.threads.borrow_mut().insert(tid, ThreadState { letter: 'S', ticks: 0 });
         }
