@@ -41,7 +41,7 @@ pub struct Shared {
 
 /// What /proc shows of it.
 const NAME: &str = "relive-control";
-const TURNS_OFFSET: usize = size_of::<Control>().next_multiple_of(64);
+const TURNS_OFFSET: usize = size_of::<Control>().next_multiple_of(align_of::<TurnSlot>());
 
 impl Shared {
     /// Makes and fills the memory; the first reservation of process 0 is entered by nobody but its own process.
