@@ -22,6 +22,7 @@ const SOURCES: &[&str] = &[
     "crates/sys",
     "crates/order",
     "crates/symbols",
+    "crates/calls",
     "crates/trace",
 ];
 /// What the outer cargo puts into our environment for its own compiler calls and must not reach the inner one:

@@ -56,6 +56,9 @@ pub(crate) struct RecordArgs {
         help = "Folder to create for the trace [default: PROGRAM-N in $RELIVE_TRACE_DIR or the user's data folder]"
     )]
     pub(crate) output: Option<PathBuf>,
+    /// Record what the program takes from outside, too, so that a replay needs none of it (experimental)
+    #[arg(long)]
+    pub(crate) environment: bool,
     /// Say nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,

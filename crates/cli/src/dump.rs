@@ -67,6 +67,8 @@ enum RecordKind {
     Stream,
     /// How many events were on objects of one kind
     Tally,
+    /// A system call
+    Call,
 }
 
 impl RecordKind {
@@ -82,6 +84,7 @@ impl RecordKind {
             Record::Wait { .. } => Self::Wait,
             Record::Stream => Self::Stream,
             Record::Tally { .. } => Self::Tally,
+            Record::Call { .. } => Self::Call,
         }
     }
 
@@ -97,6 +100,7 @@ impl RecordKind {
             Self::Wait => "wait",
             Self::Stream => "stream",
             Self::Tally => "tally",
+            Self::Call => "call",
         }
     }
 }
@@ -234,6 +238,11 @@ fn record_fields(record: &Record) -> Fields {
         Record::Wait { thread, events } => vec![("for_thread", thread.into()), ("for_events", events.into())],
         Record::Stream => Vec::new(),
         Record::Tally { family, count } => vec![("family", family.name().into()), ("count", count.into())],
+        Record::Call { number, result, bytes, .. } => {
+            let name =
+                relive_calls::find(number.into()).map_or_else(|| number.to_string(), |call| call.name.to_owned());
+            vec![("name", name.into()), ("result", result.into()), ("bytes", bytes.into())]
+        }
     }
 }
 

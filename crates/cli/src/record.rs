@@ -24,8 +24,13 @@ pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
         Some(folder) => create_named(folder)?,
         None => Store::from_environment()?.create(&options.program[0])?,
     };
-    let options_of_session =
-        RecordOptions { program: &program, library: &library, folder: &folder, version: env!("CARGO_PKG_VERSION") };
+    let options_of_session = RecordOptions {
+        program: &program,
+        library: &library,
+        folder: &folder,
+        version: env!("CARGO_PKG_VERSION"),
+        environment: options.environment,
+    };
     let recorded = record(&options_of_session).map_err(|error| {
         let _ = fs::remove_dir_all(&folder);
         start_failure(error)

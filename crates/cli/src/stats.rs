@@ -162,7 +162,7 @@ fn thread(
             }
             Record::Won { .. } => stats.once += 1,
             Record::Signal { .. } | Record::Cancelled { .. } => stats.signals += 1,
-            Record::Hash(_) | Record::Wait { .. } | Record::Stream | Record::Tally { .. } => {}
+            Record::Hash(_) | Record::Wait { .. } | Record::Stream | Record::Tally { .. } | Record::Call { .. } => {}
         }
     }
     stats.contention = share(stats.jumps, events);

@@ -44,11 +44,13 @@ pub(crate) struct Stage {
     pub(crate) timeout: Duration,
     /// A signal to send once a text was printed.
     pub(crate) stop: Option<Stop>,
+    /// Recordings hold what the program takes from outside, too.
+    pub(crate) environment: bool,
 }
 
 impl Default for Stage {
     fn default() -> Self {
-        Stage { timeout: Duration::from_secs(60), stop: None }
+        Stage { timeout: Duration::from_secs(60), stop: None, environment: false }
     }
 }
 
@@ -73,7 +75,8 @@ impl Program {
     pub(crate) fn record(&self, arguments: &[&str], stage: &Stage) -> Recording {
         let folder = tempfile::tempdir_in(scratch()).expect("a folder for the trace");
         let mut command = relive();
-        command.args(["record", "-o"]).arg(folder.path().join("trace")).arg("--");
+        command.arg("record").args(stage.environment.then_some("--environment"));
+        command.arg("-o").arg(folder.path().join("trace")).arg("--");
         command.arg(&self.path).args(arguments);
         let ended = run::run(command, &stage.limits(true));
         Recording { folder, stage: stage.clone(), ended }

@@ -7,6 +7,7 @@
 //! would end a program under `RLIMIT_FSIZE` with SIGXFSZ. No descriptor stays
 //! open: programs close descriptors that they don't know.
 
+use crate::inputs;
 use crate::report;
 use crate::runtime::{self, Mode};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -172,6 +173,7 @@ pub unsafe fn start_file(main_thread: u32) {
     w.position = FILE_HEADER_BYTES;
     w.reserved = runtime::process_slot().reserved.load(Ordering::Acquire);
     w.stopped = false;
+    inputs::start_file();
 }
 
 /// Stops the recording of this process: `thread`'s clock is the last moment of the recording.
@@ -240,7 +242,7 @@ fn reserve(end: u64) -> Result<u64, u32> {
 /// How far the process image `process` of this recording came, by its data file; 0 if there is none.
 pub fn latest_clock_of(process: u32) -> u64 {
     let path = Path::of(process);
-    let fd = syscall::open(&path.bytes[..path.len], syscall::O_RDONLY);
+    let fd = syscall::open(path.as_bytes(), syscall::O_RDONLY);
     if fd < 0 {
         return 0;
     }
@@ -252,9 +254,9 @@ pub fn latest_clock_of(process: u32) -> u64 {
 /// Maps one span of this process's file.
 fn map(offset: u64) -> Result<usize, u32> {
     let path = Path::of(runtime::process());
-    let mut fd = syscall::open(&path.bytes[..path.len], syscall::O_RDWR);
+    let mut fd = syscall::open(path.as_bytes(), syscall::O_RDWR);
     if fd < 0 {
-        fd = syscall::open(&path.bytes[..path.len], syscall::O_RDWR | syscall::O_CREATE_NEW);
+        fd = syscall::open(path.as_bytes(), syscall::O_RDWR | syscall::O_CREATE_NEW);
     }
     if fd < 0 {
         return Err(stop::NO_SPACE);
@@ -264,12 +266,30 @@ fn map(offset: u64) -> Result<usize, u32> {
     if address < 0 { Err(stop::NO_SPACE) } else { Ok(address as usize) }
 }
 
-struct Path {
+/// The path of a file of the trace, with a final zero.
+#[derive(Debug)]
+pub struct Path {
     bytes: [u8; 4200],
     len: usize,
 }
 
 impl Path {
+    /// The inputs file of this process image, in a recording and in its replays.
+    pub fn inputs() -> Self {
+        let mut path = Self { bytes: [0; 4200], len: 0 };
+        let control = runtime::session();
+        path.push(&control.source[..control.source_len as usize]);
+        path.push(b"/p");
+        path.decimal5(runtime::process());
+        path.push(b".inputs\0");
+        path
+    }
+
+    /// For a call of the kernel.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
     /// The data file of a process image.
     fn of(process: u32) -> Self {
         let mut path = Self { bytes: [0; 4200], len: 0 };

@@ -15,6 +15,8 @@
 pub mod arena;
 pub mod chunk;
 pub mod deferred;
+pub mod environment;
+pub mod inputs;
 pub mod link;
 pub mod object;
 pub mod once;

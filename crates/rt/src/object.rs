@@ -58,6 +58,8 @@ pub enum Internal {
     Images,
     /// The list of named semaphores.
     Names,
+    /// The address space.
+    Memory,
 }
 
 /// The clock of one of libc's inner states.

@@ -165,6 +165,8 @@ pub fn before_create(place: usize) -> Creation {
                 begin_replay(&mut *child, index);
                 open_learning(&mut *child);
             }
+            // As in the recording: what the creation itself does, mapping a stack for one, comes after the event.
+            replay::leave(Kind::Create, &[], false);
             Creation::Child(child)
         }
     }
@@ -196,11 +198,8 @@ fn prepare_child(thread: &mut Thread) -> Option<Child> {
 /// `child` must be what [`before_create`] returned for it.
 pub unsafe fn after_create(child: Child, handle: usize, detached: bool, error: i32, place: usize) {
     let thread = thread::current();
-    if runtime::mode() == Mode::Replay {
-        replay::leave(Kind::Create, &[], false);
-        if error != 0 {
-            replay::failed(Kind::Create, place, 0, i64::from(error));
-        }
+    if runtime::mode() == Mode::Replay && error != 0 {
+        replay::failed(Kind::Create, place, 0, i64::from(error));
     }
     if error != 0 {
         record::failure(Kind::Create, error);
@@ -409,6 +408,7 @@ pub fn settle_fork(thread: &mut Thread) {
     // SAFETY: a fork child has one thread, this one.
     unsafe {
         arena::reset_after_fork();
+        crate::environment::reset_after_fork();
         thread::reset_after_fork();
         chunk::start_file(heir.index);
         thread::adopt(thread);
@@ -462,9 +462,20 @@ pub fn ended() {
             };
             chunk::note_end(end::EXITED, EXIT.0.load(Ordering::Relaxed), by);
             crate::outside::ending();
-            runtime::leave_process();
+            // What libc still writes on its way out is recorded, too.
+            if !crate::environment::is_on() {
+                runtime::leave_process();
+            }
         }
         Mode::Replay => wait_for_all(),
+    }
+}
+
+/// The kernel is about to end a process whose environment is recorded.
+pub fn gone() {
+    if runtime::mode() == Mode::Record {
+        crate::outside::ending();
+        runtime::leave_process();
     }
 }
 

@@ -177,6 +177,13 @@ pub fn shared_joining(cell: &AtomicU64, also: u64, kind: Kind) {
     shared(cell, kind);
 }
 
+/// Whoever touches the object next comes after all that the calling thread has done.
+pub fn raise(clock: &AtomicU64) {
+    if let Some(thread) = thread::current_if_known() {
+        clock.fetch_max(thread.clock_base(), Ordering::AcqRel);
+    }
+}
+
 /// An event that joins `join` and only raises `clock`: readers are not ordered among themselves.
 pub fn raising(join: u64, clock: &AtomicU64, kind: Kind) {
     let Some(thread) = recorder(join) else { return };

@@ -18,6 +18,7 @@
 //! Blocking disappears: the turn implies that a lock is free. Results that order
 //! does not determine are read from the stream.
 
+pub mod calls;
 pub mod cursor;
 pub mod signals;
 pub mod turn;
@@ -397,7 +398,11 @@ impl Thread {
         r.skip_hashes();
         let left_over = match r.values.position() {
             // A value belongs to the event about to run; `leave` finds it gone or the next event reports it.
-            Some(at) => at < r.events || (at == r.events && !matches!(r.values.at(at), Some(Record::Value(_)))),
+            // So may a call: the event's own effect makes it.
+            Some(at) => {
+                let later = |record| matches!(record, Record::Value(_) | Record::Call { .. });
+                at < r.events || (at == r.events && !r.values.at(at).is_some_and(later))
+            }
             None => false,
         };
         if left_over {
@@ -457,9 +462,23 @@ fn past_the_end(thread: &mut Thread, kind: Kind, place: usize) -> ! {
     }
     r.slot().kind.store(kind as u32, Ordering::Relaxed);
     r.slot().place.store(place as u64, Ordering::Relaxed);
+    park(r)
+}
+
+/// The recording ends here.
+#[cold]
+fn park(r: &Replay) -> ! {
     r.slot().state.store(state::PARKED, Ordering::Release);
     runtime::ring();
     report::hold()
+}
+
+#[cold]
+fn past_the_end_of_calls(thread: &mut Thread, number: usize) -> ! {
+    if thread.replay.finished_in_recording && !thread.finished {
+        calls::diverge(number);
+    }
+    park(&thread.replay)
 }
 
 /// The object was not free although it was this thread's turn: somebody acts who was not recorded.

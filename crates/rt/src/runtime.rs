@@ -174,8 +174,7 @@ pub mod mode_of_session {
 /// [`AttachError::Full`].
 pub fn enter_process(index: Option<u32>) -> Result<(), AttachError> {
     let control = session();
-    let pid = syscall::getpid();
-    PID.store(pid, Ordering::Relaxed);
+    let pid = remember_pid();
     let free = (0..control.processes.len())
         .find(|&i| control.processes[i].state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok());
     let number = free.ok_or(AttachError::Full)?;
@@ -190,6 +189,13 @@ pub fn enter_process(index: Option<u32>) -> Result<(), AttachError> {
     slot.reserved.store(if first { relive_trace::layout::WINDOW_BYTES } else { 0 }, Ordering::Relaxed);
     slot.pid.store(pid, Ordering::Release);
     Ok(())
+}
+
+/// Makes the kernel's id of this process the one that [`pid`] knows.
+pub(crate) fn remember_pid() -> u32 {
+    let pid = syscall::getpid();
+    PID.store(pid, Ordering::Relaxed);
+    pid
 }
 
 /// Gives the slot back. Nothing may record afterwards.

@@ -4,13 +4,16 @@
 
 use crate::record::attention;
 use crate::thread::Thread;
-use crate::{Mode, arena, chunk, mode};
+use crate::{Mode, arena, chunk, inputs, mode};
 use core::ptr::null_mut;
 use relive_order::Kind;
 use relive_order::kind::Family;
 use relive_sys::tls;
-use relive_trace::layout::{CHUNK_HEADER_BYTES, CHUNK_SIZES, ChunkHeader};
-use relive_trace::record::{RECORD_BYTES_MAX, Record, encode};
+use relive_trace::layout::{CHUNK_HEADER_BYTES, CHUNK_SIZES, ChunkHeader, stop};
+
+/// Any record with its bytes fits a thread's second chunk, and so each that follows.
+const _: () = assert!(RECORD_BYTES_MAX as u32 + CALL_BYTES_MAX + CHUNK_HEADER_BYTES <= CHUNK_SIZES[1]);
+use relive_trace::record::{CALL_BYTES_MAX, Place, RECORD_BYTES_MAX, Record, encode};
 
 /// Gives a thread its first chunk. `false` if recording had to stop.
 pub fn open_stream(thread: &mut Thread, start_clock: u64) -> bool {
@@ -52,7 +55,48 @@ fn scratch(seed: &ChunkHeader) -> *mut ChunkHeader {
 ///
 /// If recording has to stop, the thread's stream ends here, and it goes on in a scratch chunk.
 pub fn append(thread: &mut Thread, record: Record) {
-    if thread.header.is_null() || !make_room(thread) {
+    append_with(thread, record, |_| {});
+}
+
+/// Memory that a system call filled: walks its pieces, each an address and a length, in the order of its outputs.
+pub type Pieces<'a> = &'a dyn Fn(&mut dyn FnMut(usize, usize));
+
+/// Appends a system call of the calling thread with the memory that it wrote.
+///
+/// # Safety
+/// The pieces must be readable.
+pub unsafe fn append_call(thread: &mut Thread, number: usize, result: isize, pieces: Pieces<'_>) {
+    let mut total = 0u64;
+    pieces(&mut |_, length| total += length as u64);
+    // A call takes in at most two gigabytes.
+    let (number, result, bytes) = (number as u16, result as i64, total as u32);
+    if bytes <= CALL_BYTES_MAX {
+        let place = Place::Stream;
+        return append_with(thread, Record::Call { number, result, bytes, place }, |mut to| {
+            pieces(&mut |address, length| {
+                // SAFETY: the caller's promise; `append_with` made room for so many bytes.
+                unsafe {
+                    core::ptr::copy_nonoverlapping(address as *const u8, to, length);
+                    to = to.add(length);
+                }
+            });
+        });
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { inputs::keep(total, pieces) } {
+        Some(offset) => append(thread, Record::Call { number, result, bytes, place: Place::Inputs(offset) }),
+        None => chunk::stop_recording(stop::NO_SPACE, thread.clock()),
+    }
+}
+
+/// `fill` puts the bytes behind a call's record there.
+fn append_with(thread: &mut Thread, record: Record, fill: impl FnOnce(*mut u8)) {
+    close_run_before(thread, record);
+    let behind = match record {
+        Record::Call { bytes, place: Place::Stream, .. } => bytes,
+        _ => 0,
+    };
+    if thread.header.is_null() || !make_room(thread, RECORD_BYTES_MAX as u32 + behind) {
         return;
     }
     // SAFETY: the thread's own live chunk; nobody else writes it, and there is room for the longest record.
@@ -62,21 +106,29 @@ pub fn append(thread: &mut Thread, record: Record) {
         let bytes = encoded.as_bytes();
         let payload = h.cast::<u8>().add((CHUNK_HEADER_BYTES + (*h).used) as usize);
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), payload, bytes.len());
-        (*h).used += bytes.len() as u32;
+        fill(payload.add(bytes.len()));
+        (*h).used += bytes.len() as u32 + behind;
         thread.stored = (*h).events + u64::from(matches!(record, Record::Pair { .. }));
     }
 }
 
-fn make_room(thread: &mut Thread) -> bool {
+/// A call comes after the failures that are still counted.
+fn close_run_before(thread: &mut Thread, record: Record) {
+    if matches!(record, Record::Call { .. }) {
+        close_run(thread);
+    }
+}
+
+fn make_room(thread: &mut Thread, bytes: u32) -> bool {
     // SAFETY: the thread's own live chunk.
     let full = unsafe { *thread.header };
-    if full.used + RECORD_BYTES_MAX as u32 <= full.size - CHUNK_HEADER_BYTES {
+    if full.used + bytes <= full.size - CHUNK_HEADER_BYTES {
         return true;
     }
     if full.magic == 0 {
         // SAFETY: the thread's own scratch chunk, which nobody reads.
         unsafe { (*thread.header).used = 0 };
-        return true;
+        return bytes <= full.size - CHUNK_HEADER_BYTES;
     }
     let sequence = full.sequence + 1;
     let size = CHUNK_SIZES[(sequence as usize).min(CHUNK_SIZES.len() - 1)];

@@ -6,6 +6,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 
+/// The signal by which the kernel hands the program's system calls to the runtime, where those are recorded.
+const OUR_SIGNAL: &str = "handle SIGSYS nostop noprint pass";
+
 /// How gdb is to be run.
 #[derive(Clone, Copy, Debug)]
 pub struct Debugger<'a> {
@@ -21,7 +24,7 @@ pub struct Debugger<'a> {
 /// and arguments with blanks stay whole.
 pub fn command(launch: &Launch<'_>, debugger: &Debugger<'_>) -> Command {
     let mut gdb = Command::new("gdb");
-    gdb.arg("-q").arg("-ex").arg(wrapper(launch));
+    gdb.arg("-q").arg("-ex").arg(wrapper(launch)).args(["-ex", OUR_SIGNAL]);
     // The shell is ours to choose: the user's may read files that change the environment.
     gdb.env("SHELL", "/bin/sh");
     for command in debugger.commands {
@@ -69,7 +72,7 @@ fn quote(text: &[u8], line: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Debugger, command};
+    use super::{Debugger, OUR_SIGNAL, command};
     use crate::launch::Launch;
     use std::path::Path;
 
@@ -88,7 +91,7 @@ mod tests {
         let gdb = command(&launch, &Debugger { commands: &["run".to_owned()], batch: true });
         let arguments: Vec<_> = gdb.get_args().map(|argument| argument.to_str().unwrap()).collect();
         let wrapper = r"set exec-wrapper env -i 'A'='it'\''s $x' 'LD_PRELOAD'='/l.so:/m.so' 'RELIVE_CONTROL'='/c'";
-        assert_eq!(arguments, ["-q", "-ex", wrapper, "-ex", "run", "-batch", "--args", "/p", "a b"]);
+        assert_eq!(arguments, ["-q", "-ex", wrapper, "-ex", OUR_SIGNAL, "-ex", "run", "-batch", "--args", "/p", "a b"]);
         assert!(gdb.get_envs().all(|(name, _)| name != "LD_PRELOAD"));
     }
 }

@@ -17,6 +17,7 @@ use relive_trace::control::{IN_USE, flag, mode};
 use relive_trace::layout::{FileHeader, end};
 use relive_trace::manifest::{self, FileEntry, Manifest, State, Text};
 use relive_trace::reader::checksum;
+use relive_trace::recording::inputs_name;
 use rustix::thread::{MembarrierQuery, membarrier_query};
 use std::fs::File;
 use std::io::{self, Read};
@@ -37,6 +38,8 @@ pub struct RecordOptions<'a> {
     pub folder: &'a Path,
     /// Version of the tool.
     pub version: &'a str,
+    /// Record what the program takes from outside, too.
+    pub environment: bool,
 }
 
 /// A finished recording.
@@ -98,13 +101,15 @@ const STRAGGLERS_STEP_MS: u64 = 2;
 /// # Errors
 /// [`RecordError`] if the program was not started.
 pub fn record(options: &RecordOptions<'_>) -> Result<Recorded, RecordError> {
-    let RecordOptions { program, library, folder, version } = *options;
+    let RecordOptions { program, library, folder, version, environment } = *options;
     let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
     let held = Held::new().map_err(RecordError::Session)?;
     let mut manifest = begin_manifest(program, version).map_err(RecordError::Session)?;
+    manifest.environment_recorded = environment;
     data_file::create_first(&Series::Recorded.path(folder, 0)).map_err(trace_error)?;
     manifest.write(folder).map_err(trace_error)?;
-    let setup = Setup { mode: mode::RECORD, flags: common_flags(), folder, thread_count: 0, plan_bytes: 0 };
+    let flags = common_flags() | if environment { flag::ENVIRONMENT } else { 0 };
+    let setup = Setup { mode: mode::RECORD, flags, folder, source: folder, thread_count: 0, plan_bytes: 0 };
     let shared = Arc::new(Shared::new(&setup).map_err(RecordError::Session)?);
     let service =
         Service::start(Arc::clone(&shared), folder.to_owned(), Series::Recorded).map_err(RecordError::Session)?;
@@ -134,7 +139,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recorded, RecordError> {
     manifest.fixed_layout = started.fixed_layout;
     let finished = finish(&shared, folder, manifest, outcome);
     let (files, bytes, incomplete) = match finished {
-        Ok(entries) => (entries.len(), entries.iter().map(|entry| entry.bytes).sum(), None),
+        Ok(entries) => (entries.len(), folder_bytes(folder), None),
         Err(cause) => (0, 0, Some(trace_error(cause))),
     };
     let stopped = (0..files as u32).filter(|&process| stopped_early(folder, process)).count();
@@ -178,6 +183,16 @@ fn wait(watched: &Watched, held: &Held) -> io::Result<Outcome> {
     }
 }
 
+/// Bytes of all data and inputs files.
+fn folder_bytes(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let counted = entries.filter(|entry| {
+        let name = entry.file_name();
+        Path::new(&name).extension().is_some_and(|extension| extension == "trace" || extension == "inputs")
+    });
+    counted.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
 fn stopped_early(folder: &Path, process: u32) -> bool {
     let mut head = [0; size_of::<FileHeader>()];
     let read = File::open(Series::Recorded.path(folder, process)).and_then(|mut file| file.read_exact(&mut head));
@@ -216,6 +231,10 @@ fn finish(shared: &Shared, folder: &Path, mut manifest: Manifest, outcome: Outco
         }
         let bytes = data_file::cut(&path)?;
         entries.push(FileEntry::new(process, bytes, checksum(File::open(&path)?)?));
+        let inputs = folder.join(inputs_name(process));
+        if let Ok(file) = File::open(&inputs) {
+            manifest.inputs.push(FileEntry::new(process, file.metadata()?.len(), checksum(file)?));
+        }
     }
     manifest.files.clone_from(&entries);
     manifest.state = State::Complete;

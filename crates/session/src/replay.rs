@@ -108,7 +108,7 @@ impl Replayer {
         let manifest = &recording.manifest;
         let working = manifest.folder.as_path();
         let missing = |path: &Path| ReplayError::Missing { folder: folder.to_owned(), path: path.to_owned() };
-        if !working.is_dir() {
+        if !working.is_dir() && !manifest.environment_recorded {
             return Err(missing(working));
         }
         let mut rebuilt = false;
@@ -175,8 +175,9 @@ impl Replayer {
         let plan = PlanBuilder::new(&self.recording, rule.derived());
         let shared = Shared::new(&Setup {
             mode: mode::REPLAY,
-            flags: common_flags() | rule.flag() | flags | if self.rebuilt { flag::REBUILT } else { 0 },
+            flags: common_flags() | rule.flag() | flags | self.own_flags(),
             folder: rule.folder(&self.folder),
+            source: &self.folder,
             thread_count: self.recording.thread_count(),
             plan_bytes: plan.bytes(),
         })?;
@@ -185,6 +186,11 @@ impl Replayer {
         writer.flush()?;
         drop(writer);
         Ok(Arc::new(shared))
+    }
+
+    fn own_flags(&self) -> u32 {
+        let environment = if self.recording.manifest.environment_recorded { flag::ENVIRONMENT } else { 0 };
+        environment | if self.rebuilt { flag::REBUILT } else { 0 }
     }
 
     fn start(&self, shared: &Shared, held: &Held, capture: bool) -> Result<Child, ReplayError> {
@@ -204,11 +210,17 @@ impl Replayer {
             path: &self.program,
             command: arguments,
             environment: Some(environment),
-            folder: Some(self.recording.manifest.folder.as_path()),
+            folder: Some(self.working_folder()),
             library: &self.library,
             control,
             capture: false,
         }
+    }
+
+    /// Where the replay runs: with a recorded environment it asks for nothing there, and the folder may be gone.
+    fn working_folder(&self) -> &Path {
+        let recorded = self.recording.manifest.folder.as_path();
+        if recorded.is_dir() { recorded } else { Path::new("/") }
     }
 
     fn arguments(&self) -> Vec<OsString> {

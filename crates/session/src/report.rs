@@ -37,6 +37,14 @@ pub(crate) struct Scene<'a> {
     places: BTreeMap<u32, Places>,
 }
 
+fn call_name(number: u64) -> String {
+    match relive_calls::find(number as usize) {
+        Some(call) => call.name.to_owned(),
+        None if number == u64::MAX => "none".to_owned(),
+        None => number.to_string(),
+    }
+}
+
 impl<'a> Scene<'a> {
     pub(crate) fn new(recording: &'a Recording, shared: &'a Shared, derived: bool) -> Self {
         Self { recording, shared, derived, places: BTreeMap::new() }
@@ -80,6 +88,17 @@ impl<'a> Scene<'a> {
             cause::FAILED => (
                 format!("event {number} of {total}: {did} returned {}, recorded was {}", found as i64, expected as i64),
                 "the program's surroundings differ: limits, memory, files or input",
+            ),
+            cause::CALL => {
+                let (found, expected) = (call_name(found), call_name(expected));
+                (
+                    format!("before event {number} of {total}: system call {found}, recorded was {expected}"),
+                    NOT_RECORDED,
+                )
+            }
+            cause::ADDRESS => (
+                format!("before event {number} of {total}: memory that was at {expected:#x} can't be had there"),
+                "another address layout: limits, environment or libraries differ, or layout randomisation is on",
             ),
             _ => (format!("event {number} of {total}: its recorded stream is damaged"), "a bug in relive"),
         };

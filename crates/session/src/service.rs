@@ -178,7 +178,7 @@ mod tests {
     use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
     fn session(folder: &Path) -> Arc<Shared> {
-        let setup = Setup { mode: mode::RECORD, flags: 0, folder, thread_count: 0, plan_bytes: 0 };
+        let setup = Setup { mode: mode::RECORD, flags: 0, folder, source: folder, thread_count: 0, plan_bytes: 0 };
         Arc::new(Shared::new(&setup).unwrap())
     }
 

@@ -24,6 +24,8 @@ pub struct Setup<'a> {
     pub flags: u32,
     /// The trace folder or the folder for learnt order.
     pub folder: &'a Path,
+    /// The trace folder.
+    pub source: &'a Path,
     /// Number of recorded threads (replay).
     pub thread_count: u32,
     /// Bytes of the plan (replay).
@@ -50,7 +52,8 @@ impl Shared {
     /// What the system says to making, growing and mapping it; `InvalidInput` if the folder's path is too long.
     pub fn new(setup: &Setup<'_>) -> io::Result<Self> {
         let folder = setup.folder.as_os_str().as_bytes();
-        if folder.len() > FOLDER_BYTES_MAX {
+        let source = setup.source.as_os_str().as_bytes();
+        if folder.len().max(source.len()) > FOLDER_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the folder's path is too long"));
         }
         let thread_count = setup.thread_count as usize;
@@ -72,6 +75,11 @@ impl Shared {
         head.u64(offset_of!(Control, total_bytes), total as u64)?;
         head.u32(offset_of!(Control, folder_len), folder.len() as u32)?;
         file.write_all_at(folder, offset_of!(Control, folder) as u64)?;
+        head.u32(offset_of!(Control, source_len), source.len() as u32)?;
+        file.write_all_at(source, offset_of!(Control, source) as u64)?;
+        for (index, word) in own_outputs().into_iter().flatten().enumerate() {
+            head.u64(offset_of!(Control, outputs) + index * size_of::<u64>(), word)?;
+        }
         file.write_all_at(&unborn(thread_count), TURNS_OFFSET as u64)?;
         let map = memmap2::MmapRaw::map_raw(&file)?;
         Ok(Self { file, map, plan_offset: plan_offset as u64, thread_count })
@@ -79,7 +87,8 @@ impl Shared {
 
     /// The path by which the program opens it.
     pub fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
+        // Of the same length whatever the numbers: the environment stands on the stack, and moves all that is on it.
+        PathBuf::from(format!("/proc/{:/>10}/fd/{:/>10}", std::process::id(), self.file.as_raw_fd()))
     }
 
     /// Where the plan is to be written before a program starts, exactly as many bytes as announced.
@@ -121,6 +130,12 @@ impl Shared {
     }
 }
 
+/// Device and inode of standard output and standard error; zeros for one that is closed.
+fn own_outputs() -> [[u64; 2]; 2] {
+    let identity = |stat: rustix::io::Result<rustix::fs::Stat>| stat.map_or([0; 2], |stat| [stat.st_dev, stat.st_ino]);
+    [identity(rustix::fs::fstat(std::io::stdout())), identity(rustix::fs::fstat(std::io::stderr()))]
+}
+
 /// Slots as they are before their threads exist.
 fn unborn(count: usize) -> Vec<u8> {
     let never = u64::MAX.to_le_bytes();
@@ -156,13 +171,21 @@ mod tests {
 
     #[test]
     fn a_session_starts_with_unborn_threads_and_its_plan_in_place() {
-        let setup = Setup { mode: mode::REPLAY, flags: 1, folder: Path::new("/f"), thread_count: 3, plan_bytes: 8 };
+        let setup = Setup {
+            mode: mode::REPLAY,
+            flags: 1,
+            folder: Path::new("/f"),
+            source: Path::new("/t"),
+            thread_count: 3,
+            plan_bytes: 8,
+        };
         let shared = Shared::new(&setup).unwrap();
         let mut plan = shared.plan_writer().unwrap();
         plan.write_all(b"the plan").and_then(|()| plan.flush()).unwrap();
         let control = shared.control();
         assert_eq!((control.magic, control.mode.load(Relaxed)), (CONTROL_MAGIC, mode::REPLAY));
         assert_eq!(&control.folder[..control.folder_len as usize], b"/f");
+        assert_eq!(&control.source[..control.source_len as usize], b"/t");
         assert_eq!(shared.turns().len(), 3);
         for slot in shared.turns() {
             assert_eq!(slot.state.load(Relaxed), turn::UNBORN);

@@ -10,6 +10,8 @@ pub mod primitive;
 pub mod wake;
 
 #[cfg(not(loom))]
+pub mod dispatch;
+#[cfg(not(loom))]
 pub mod jump;
 #[cfg(not(loom))]
 pub mod lookup;
@@ -20,8 +22,12 @@ pub mod proc;
 #[cfg(not(loom))]
 pub mod signal;
 #[cfg(not(loom))]
+pub mod sites;
+#[cfg(not(loom))]
 pub mod syscall;
 #[cfg(not(loom))]
 pub mod tls;
 #[cfg(not(loom))]
 pub mod trampoline;
+#[cfg(not(loom))]
+pub mod vdso;

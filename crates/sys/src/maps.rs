@@ -16,7 +16,32 @@ pub fn identity(address: usize) -> Option<u64> {
     found
 }
 
+/// Calls `visit` with the range of each mapping of a file's code.
+pub fn each_code(mut visit: impl FnMut(usize, usize)) {
+    let fd = syscall::open(b"/proc/self/maps\0", 0);
+    if fd < 0 {
+        return;
+    }
+    each_line(fd as u32, |text| {
+        let mut fields = text.split(|&b| b == b' ').filter(|field| !field.is_empty());
+        let mut range = fields.next().unwrap_or(&[]).split(|&b| b == b'-').map(hexadecimal);
+        let (start, end) = (range.next().flatten(), range.next().flatten());
+        let is_code = fields.next() == Some(b"r-xp");
+        let is_file = fields.nth(3).is_some_and(|path| path.first() == Some(&b'/'));
+        if let (Some(start), Some(end), true, true) = (start, end, is_code, is_file) {
+            visit(start as usize, end as usize);
+        }
+        None::<()>
+    });
+    syscall::close(fd as u32);
+}
+
 fn scan(fd: u32, address: usize) -> Option<u64> {
+    each_line(fd, |text| line(text, address))
+}
+
+/// The first answer that `look` gives for a line of the file.
+fn each_line<T>(fd: u32, mut look: impl FnMut(&[u8]) -> Option<T>) -> Option<T> {
     let mut buffer = [0u8; 2048];
     let mut filled = 0;
     loop {
@@ -27,7 +52,7 @@ fn scan(fd: u32, address: usize) -> Option<u64> {
         filled += got as usize;
         let mut start = 0;
         while let Some(end) = buffer[start..filled].iter().position(|&b| b == b'\n') {
-            if let Some(found) = line(&buffer[start..start + end], address) {
+            if let Some(found) = look(&buffer[start..start + end]) {
                 return Some(found);
             }
             start += end + 1;

@@ -4,6 +4,7 @@
 //! Apart from the other calls because it knows layouts of x86-64 Linux.
 
 use crate::syscall::syscall6;
+use core::ops::Range;
 
 const RT_SIGACTION: usize = 13;
 const RT_SIGPROCMASK: usize = 14;
@@ -57,13 +58,25 @@ pub struct Context {
     stack: [u64; 3],
     /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip and more.
     registers: [u64; 23],
+    floating_point: u64,
+    reserved: [u64; 8],
+    /// The signal mask that the thread goes on with.
+    pub mask: u64,
 }
 
+const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
+
+const R8: usize = 0;
+const R9: usize = 1;
+const R10: usize = 2;
 const RDI: usize = 8;
 const RSI: usize = 9;
 const RDX: usize = 12;
 const RAX: usize = 13;
+const RSP: usize = 15;
 const RIP: usize = 16;
+/// Where a system call's arguments stand.
+const ARGUMENTS: [usize; 6] = [RDI, RSI, RDX, R10, R8, R9];
 const SYSCALL: [u8; 2] = [0x0F, 0x05];
 const EINTR: i64 = -4;
 
@@ -82,6 +95,51 @@ impl Context {
     /// Where the thread was.
     pub fn place(&self) -> usize {
         self.registers[RIP] as usize
+    }
+
+    /// Where the thread goes on.
+    pub fn set_place(&mut self, place: usize) {
+        self.registers[RIP] = place as u64;
+    }
+
+    /// The number of the system call that the thread is at.
+    pub fn number(&self) -> usize {
+        self.registers[RAX] as usize
+    }
+
+    /// The thread goes on with this result of the system call that it is at.
+    pub fn set_result(&mut self, result: isize) {
+        self.registers[RAX] = result as u64;
+    }
+
+    /// An argument of the system call that the thread is at.
+    pub fn argument(&self, index: usize) -> u64 {
+        self.registers[ARGUMENTS[index]]
+    }
+
+    /// Changes an argument of that call.
+    pub fn set_argument(&mut self, index: usize, value: u64) {
+        self.registers[ARGUMENTS[index]] = value;
+    }
+
+    /// All arguments of that call.
+    pub fn arguments(&self) -> [usize; 6] {
+        ARGUMENTS.map(|register| self.registers[register] as usize)
+    }
+
+    /// The stack pointer.
+    pub fn stack_pointer(&self) -> u64 {
+        self.registers[RSP]
+    }
+
+    /// The thread goes on with this stack pointer.
+    pub fn set_stack_pointer(&mut self, pointer: u64) {
+        self.registers[RSP] = pointer;
+    }
+
+    /// The thread goes on with this alternate signal stack: base, flags and size.
+    pub fn set_alternate_stack(&mut self, stack: [u64; 3]) {
+        self.stack = stack;
     }
 
     /// The system call that the thread was in, or has just left.
@@ -172,13 +230,18 @@ core::arch::global_asm!(".hidden __ehdr_start", ".hidden etext");
 
 /// Whether an address lies in the code of the library, or program, that contains this function.
 pub fn is_own_code(address: usize) -> bool {
+    own_code().contains(&address)
+}
+
+/// The code of the library, or program, that contains this function.
+pub fn own_code() -> Range<usize> {
     let (start, end): (usize, usize);
     // SAFETY: two addresses that the linker defines in every image.
     unsafe {
         core::arch::asm!("lea {s}, [rip + __ehdr_start]", "lea {e}, [rip + etext]",
             s = out(reg) start, e = out(reg) end, options(nostack, nomem, preserves_flags));
     }
-    (start..end).contains(&address)
+    start..end
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! Every wrapper returns the kernel's value: negative errno on failure.
 
 use core::arch::asm;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Numbers from `asm/unistd_64.h` that the runtime itself uses.
 pub mod number {
@@ -14,9 +14,12 @@ pub mod number {
     pub const CLOSE: usize = 3;
     pub const FSTAT: usize = 5;
     pub const MMAP: usize = 9;
+    pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
     pub const RT_SIGPROCMASK: usize = 14;
     pub const PREAD64: usize = 17;
+    pub const PWRITE64: usize = 18;
+    pub const READLINK: usize = 89;
     pub const SCHED_YIELD: usize = 24;
     pub const MADVISE: usize = 28;
     pub const GETPID: usize = 39;
@@ -29,6 +32,7 @@ pub mod number {
     pub const TGKILL: usize = 234;
     pub const OPENAT: usize = 257;
     pub const RT_TGSIGQUEUEINFO: usize = 297;
+    pub const PRLIMIT64: usize = 302;
     pub const MEMBARRIER: usize = 324;
 }
 
@@ -107,27 +111,94 @@ pub fn read_at(fd: u32, bytes: &mut [u8], offset: u64) -> isize {
     }
 }
 
+/// Writes to a place in a file; the number of bytes or a negative errno.
+///
+/// # Safety
+/// The bytes must be readable; what the program has there may change meanwhile.
+pub unsafe fn write_at(fd: u32, address: usize, length: usize, offset: u64) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { syscall6(number::PWRITE64, fd as usize, address, length, offset as usize, 0, 0) }
+}
+
+/// The most bytes that a file of this process may have.
+pub fn file_limit() -> u64 {
+    const RLIMIT_FSIZE: usize = 1;
+    let mut limit = [u64::MAX; 2];
+    // SAFETY: without a new limit only the old one, two words, is written.
+    unsafe { syscall6(number::PRLIMIT64, 0, RLIMIT_FSIZE, 0, limit.as_mut_ptr().addr(), 0, 0) };
+    limit[0]
+}
+
 /// Closes a descriptor.
 pub fn close(fd: u32) {
     // SAFETY: no pointers; the descriptor is the runtime's own.
     unsafe { syscall3(number::CLOSE, fd as usize, 0, 0) };
 }
 
-/// Type and permission bits of an open file.
-pub fn file_mode(fd: u32) -> Option<u32> {
-    const STAT_BYTES: usize = 144;
-    const MODE_OFFSET: usize = 24;
-    let mut stat = [0u8; STAT_BYTES];
+/// What the kernel says of an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Device and inode.
+    pub identity: [u64; 2],
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Last change of its contents: seconds and nanoseconds.
+    pub changed: [u64; 2],
+}
+
+/// What the kernel says of an open file; `None` if the descriptor is not open.
+pub fn file_stat(fd: u32) -> Option<Stat> {
+    let mut stat = [0u64; 18];
     // SAFETY: the kernel fills at most a struct stat, which has this size on x86-64.
     let result = unsafe { syscall3(number::FSTAT, fd as usize, stat.as_mut_ptr() as usize, 0) };
-    let bytes = stat[MODE_OFFSET..MODE_OFFSET + 4].try_into().ok()?;
-    (result == 0).then(|| u32::from_le_bytes(bytes))
+    let found =
+        Stat { identity: [stat[0], stat[1]], mode: stat[3] as u32, size: stat[6], changed: [stat[11], stat[12]] };
+    (result == 0).then_some(found)
+}
+
+/// Type and permission bits of an open file.
+pub fn file_mode(fd: u32) -> Option<u32> {
+    file_stat(fd).map(|stat| stat.mode)
+}
+
+/// Bytes of an open regular file.
+pub fn file_size(fd: u32) -> Option<u64> {
+    const TYPE: u32 = 0o170_000;
+    const REGULAR: u32 = 0o100_000;
+    file_stat(fd).filter(|stat| stat.mode & TYPE == REGULAR).map(|stat| stat.size)
+}
+
+/// Device and inode of an open file.
+pub fn file_identity(fd: u32) -> Option<[u64; 2]> {
+    file_stat(fd).map(|stat| stat.identity)
+}
+
+/// The path by which a file was opened, without a final zero; `None` if it has none, or a longer one than `into`.
+pub fn path_of(fd: u32, into: &mut [u8]) -> Option<&[u8]> {
+    let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
+    let mut digits = [0u8; 10];
+    let (mut at, mut left) = (digits.len(), fd);
+    while left > 0 || at == digits.len() {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    let text = &digits[at..];
+    link[14..14 + text.len()].copy_from_slice(text);
+    // SAFETY: a terminated path, and as many writable bytes as stated.
+    let length = unsafe { syscall3(number::READLINK, link.as_ptr().addr(), into.as_mut_ptr().addr(), into.len()) };
+    let whole = length > 0 && (length as usize) < into.len() && into[0] == b'/';
+    whole.then(|| &into[..length as usize])
 }
 
 /// `O_RDONLY`.
 pub const O_RDONLY: u32 = 0;
 /// `O_RDWR`.
 pub const O_RDWR: u32 = 2;
+/// `O_WRONLY | O_CREAT`.
+pub const O_WRITE_NEW: u32 = 1 | 0o100;
 /// `O_CREAT | O_EXCL`.
 pub const O_CREATE_NEW: u32 = 0o100 | 0o200;
 const O_CLOEXEC: u32 = 0o2_000_000;
@@ -151,11 +222,26 @@ pub const MAP_SHARED: u32 = 1;
 /// `MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE`.
 pub const MAP_PRIVATE_ANONYMOUS: u32 = 2 | 0x20 | 0x4000;
 
-/// Maps readable and writable memory where the kernel likes; the address or a negative errno.
+/// Where our own mappings lie: clear of what the kernel gives to programs, and of the ranges of sanitizers. A program
+/// gets the same addresses whether it is recorded or replayed, though we map more in one of the two.
+static NEXT: AtomicUsize = AtomicUsize::new(0x2000_0000_0000);
+
+/// Maps readable and writable memory among our own; the address or a negative errno.
 pub fn mmap(len: usize, flags: u32, fd: i32, offset: u64) -> isize {
     const READ_WRITE: usize = 3;
-    // SAFETY: a new mapping at an address the kernel chooses aliases nothing.
-    unsafe { syscall6(number::MMAP, 0, len, READ_WRITE, flags as usize, fd as isize as usize, offset as usize) }
+    const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+    const EEXIST: isize = -17;
+    const PAGE: usize = 4096;
+    loop {
+        let at = NEXT.fetch_add(len.next_multiple_of(PAGE) + PAGE, Ordering::Relaxed);
+        let flags = flags as usize | MAP_FIXED_NOREPLACE;
+        // SAFETY: a new mapping, at a free address or not at all, aliases nothing.
+        let found =
+            unsafe { syscall6(number::MMAP, at, len, READ_WRITE, flags, fd as isize as usize, offset as usize) };
+        if found != EEXIST {
+            return found;
+        }
+    }
 }
 
 /// Unmaps memory.

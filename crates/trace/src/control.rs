@@ -51,6 +51,8 @@ pub mod flag {
     pub const MEMBARRIER: u32 = 8;
     /// The program may be another build: operations on streams that the recording does not have run without an event.
     pub const REBUILT: u32 = 16;
+    /// What the program takes from outside is part of the recording.
+    pub const ENVIRONMENT: u32 = 32;
 }
 
 /// The head of the control memory.
@@ -83,6 +85,10 @@ pub struct Control {
     pub total_bytes: u64,
     /// Bytes used of `folder`.
     pub folder_len: u32,
+    /// Bytes used of `source`.
+    pub source_len: u32,
+    /// Device and inode of the launcher's standard output and standard error (recording).
+    pub outputs: [[AtomicU64; 2]; 2],
     /// Every thread of a replay with an index below this one has run its last event, the first thread aside,
     /// which usually outlives all others.
     pub settled: AtomicU32,
@@ -95,6 +101,8 @@ pub struct Control {
     pub latest: AtomicU64,
     /// The trace folder (recording) or the folder for learnt order (replay), absolute.
     pub folder: [u8; FOLDER_BYTES_MAX],
+    /// The trace folder, absolute.
+    pub source: [u8; FOLDER_BYTES_MAX],
     /// The first divergence that a process met.
     pub divergence: Divergence,
     /// Who records now.
@@ -214,6 +222,10 @@ pub mod cause {
     pub const FAILED: u32 = 8;
     /// A stream of the plan is malformed.
     pub const MALFORMED: u32 = 9;
+    /// The program made another system call than recorded, or one that does not fit the recorded one.
+    pub const CALL: u32 = 10;
+    /// Memory that the program had in the recording can't be had at the same address.
+    pub const ADDRESS: u32 = 11;
 }
 
 /// The first divergence of a replay; the process that met it waits for the launcher's verdict.

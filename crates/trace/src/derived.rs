@@ -13,7 +13,7 @@
 //! ```
 
 use crate::error::ReadError;
-use crate::layout::{FORMAT_VERSION, end};
+use crate::layout::{FORMAT_VERSION, READABLE, end};
 use crate::reader::{DataFile, Series};
 use crate::record::{Decoder, Record, encode};
 use crate::recording::Recording;
@@ -155,7 +155,7 @@ impl DerivedOrder {
             return Err(DerivedError::Corrupt);
         }
         let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
-        if version != FORMAT_VERSION {
+        if !READABLE.contains(&version) {
             return Err(DerivedError::Version);
         }
         let count = u32::from_le_bytes([head[12], head[13], head[14], head[15]]);

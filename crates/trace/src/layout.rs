@@ -17,11 +17,14 @@
 //! zero magic, then goes on at the next window. Everything is little endian.
 
 use core::mem::offset_of;
+use core::ops::RangeInclusive;
 
 /// First eight bytes of a data file.
 pub const FILE_MAGIC: [u8; 8] = *b"RELIVE\x1a\x01";
 /// Version of everything in this crate that is stored; raised with any change.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+/// Versions that a reader takes. Version 2 added system calls, version 1 has none.
+pub const READABLE: RangeInclusive<u32> = 1..=FORMAT_VERSION;
 /// Unit of mapping and of growth, in bytes. A chunk never crosses a multiple of it.
 pub const WINDOW_BYTES: u64 = 1 << 20;
 /// Bytes before the first chunk.

@@ -9,7 +9,7 @@
 mod text;
 
 use crate::error::{Fault, Problem, ReadError};
-use crate::layout::FORMAT_VERSION;
+use crate::layout::{FORMAT_VERSION, READABLE};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -46,6 +46,9 @@ pub struct Manifest {
     pub host: Host,
     /// Address-space layout randomisation was off.
     pub fixed_layout: bool,
+    /// What the program took from outside is in the recording. Version 1 does not know the member.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub environment_recorded: bool,
     /// Start, in milliseconds since 1970 UTC.
     pub started_ms: u64,
     /// End, likewise; absent while unfinished.
@@ -54,6 +57,9 @@ pub struct Manifest {
     pub outcome: Option<Outcome>,
     /// The data files; empty while unfinished.
     pub files: Vec<FileEntry>,
+    /// The inputs files, of those processes that have one; empty while unfinished. Version 1 does not know the member.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub inputs: Vec<FileEntry>,
     /// What a user should know, one sentence each: children that were not recorded, for example.
     pub notes: Vec<String>,
     /// Checksum of everything above; see [`Manifest::write`].
@@ -129,6 +135,10 @@ impl FileEntry {
     }
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 fn no_manifest(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -157,10 +167,12 @@ impl Manifest {
             libraries: Vec::new(),
             host: Host::default(),
             fixed_layout: false,
+            environment_recorded: false,
             started_ms: 0,
             ended_ms: None,
             outcome: None,
             files: Vec::new(),
+            inputs: Vec::new(),
             notes: Vec::new(),
             checksum: String::new(),
         }
@@ -194,7 +206,7 @@ impl Manifest {
             _ => ReadError::new(name, None, Fault::Manifest(error.to_string()).into()),
         };
         match serde_json::from_slice::<Versioned>(bytes).map_err(invalid)?.format {
-            FORMAT_VERSION => {}
+            version if READABLE.contains(&version) => {}
             0 => return fail(Fault::Manifest("format 0".to_owned()).into()),
             found => return fail(Problem::Newer { found }),
         }

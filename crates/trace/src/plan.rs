@@ -71,8 +71,10 @@ pub struct PlanProcess {
     pub exit_code: u32,
     /// Thread that ran exit, or `layout::NONE`.
     pub exit_thread: u32,
+    /// Its id in the recording.
+    pub pid: u32,
 }
 
 const _: () = assert!(size_of::<PlanHeader>() == 32);
 const _: () = assert!(size_of::<PlanThread>() == 80);
-const _: () = assert!(size_of::<PlanProcess>() == 16);
+const _: () = assert!(size_of::<PlanProcess>() == 20);

@@ -106,9 +106,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     fn process(&self, index: u32) -> PlanProcess {
-        let absent = PlanProcess { main_thread: NONE, end: end::LIVE, exit_code: 0, exit_thread: NONE };
+        let absent = PlanProcess { main_thread: NONE, end: end::LIVE, exit_code: 0, exit_thread: NONE, pid: 0 };
         let Some(process) = self.recording.process(index) else { return absent };
-        let plan = PlanProcess { main_thread: process.main_thread, ..absent };
+        let plan = PlanProcess { main_thread: process.main_thread, pid: process.pid, ..absent };
         match process.end {
             End::Live => plan,
             End::Exited { code, thread } => {

@@ -14,8 +14,8 @@ mod verify;
 use crate::bytes::{capacity, read_chunk_header, read_file_header};
 use crate::error::{Fault, Problem, ReadError};
 use crate::layout::{
-    CHUNK_HEADER_BYTES, CHUNK_MAGIC, CHUNK_SIZES, ChunkHeader, FILE_HEADER_BYTES, FILE_MAGIC, FORMAT_VERSION,
-    FileHeader, WINDOW_BYTES, end, stop,
+    CHUNK_HEADER_BYTES, CHUNK_MAGIC, CHUNK_SIZES, ChunkHeader, FILE_HEADER_BYTES, FILE_MAGIC, FileHeader, READABLE,
+    WINDOW_BYTES, end, stop,
 };
 use crate::stream::ThreadStream;
 use std::collections::BTreeMap;
@@ -242,7 +242,7 @@ fn file_header(window: &[u8]) -> Place<FileHeader> {
         return Err((window.len() as u64, Problem::Truncated));
     };
     match header.version {
-        FORMAT_VERSION => {}
+        version if READABLE.contains(&version) => {}
         0 => return Err((8, field("version", 0u32).into())),
         found => return Err((8, Problem::Newer { found })),
     }

@@ -17,6 +17,8 @@
 //! 0xC7         wait (derived order only): varint steps, varint thread, varint events
 //! 0xC8         stream: varint steps
 //! 0xC9         tally: varint steps, family, varint count
+//! 0xCA         call: varint steps, varint number, zigzag result, varint bytes, the bytes
+//! 0xCB         call: varint steps, varint number, zigzag result, varint bytes, varint offset in the inputs file
 //! 0xD0..=0xDF  stream: steps = byte & 15
 //! ```
 //!
@@ -26,8 +28,12 @@
 use relive_order::Kind;
 use relive_order::kind::Family;
 
-/// Longest record in bytes; a writer makes sure of so much room before it encodes.
-pub const RECORD_BYTES_MAX: usize = 32;
+/// Longest record in bytes, without a call's bytes; a writer makes sure of so much room before it encodes.
+pub const RECORD_BYTES_MAX: usize = 48;
+
+/// Most bytes of a call that stand in the stream itself. More go to the inputs file: a page that is written there costs
+/// a tenth of one that is first touched in a mapped file.
+pub const CALL_BYTES_MAX: u32 = 512;
 
 /// Bit of [`Record::Signal`]'s `calls`: the handler ran while its thread computed, between that operation and the next.
 pub const COMPUTING: u32 = 1 << 31;
@@ -90,6 +96,26 @@ pub enum Record {
         /// Events, at least 1.
         count: u32,
     },
+    /// A system call was made between the event before and the next one.
+    Call {
+        /// The kernel's number of it.
+        number: u16,
+        /// What it returned, a negative errno if it failed.
+        result: i64,
+        /// Bytes that it took in: those which it wrote to memory, in the order of its outputs, or what a mapped file holds.
+        bytes: u32,
+        /// Where they stand.
+        place: Place,
+    },
+}
+
+/// Where the bytes stand that a system call took in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Behind the record, at most [`CALL_BYTES_MAX`]; [`Decoder::payload`] after [`Decoder::next_record`].
+    Stream,
+    /// In the inputs file of the process, at this offset.
+    Inputs(u64),
 }
 
 const TAG_PAIR: u8 = 0xC0;
@@ -102,6 +128,8 @@ const TAG_CANCELLED: u8 = 0xC6;
 const TAG_WAIT: u8 = 0xC7;
 const TAG_STREAM: u8 = 0xC8;
 const TAG_TALLY: u8 = 0xC9;
+const TAG_CALL: u8 = 0xCA;
+const TAG_CALL_INPUTS: u8 = 0xCB;
 const TAG_STREAM_COMPACT: u8 = 0xD0;
 const STEPS_COMPACT_MAX: u64 = 15;
 const EXTRA_COMPACT_MAX: u64 = 12;
@@ -155,7 +183,8 @@ pub const fn compact_pair(steps: u64, extra: u64) -> Option<u8> {
     }
 }
 
-/// Encodes `record` standing `steps` events after the record before it.
+/// Encodes `record` standing `steps` events after the record before it. The bytes of a call whose place is
+/// [`Place::Stream`] are for the caller to append.
 pub fn encode(steps: u64, record: Record) -> Encoded {
     let mut e = Encoded::new();
     if let Record::Pair { extra } = record
@@ -179,6 +208,8 @@ pub fn encode(steps: u64, record: Record) -> Encoded {
         Record::Wait { .. } => TAG_WAIT,
         Record::Stream => TAG_STREAM,
         Record::Tally { .. } => TAG_TALLY,
+        Record::Call { place: Place::Stream, .. } => TAG_CALL,
+        Record::Call { .. } => TAG_CALL_INPUTS,
     };
     e.byte(tag);
     e.varint(steps);
@@ -209,6 +240,14 @@ pub fn encode(steps: u64, record: Record) -> Encoded {
             e.byte(family as u8);
             e.varint(count as u64);
         }
+        Record::Call { number, result, bytes, place } => {
+            e.varint(number as u64);
+            e.varint(zigzag(result));
+            e.varint(bytes as u64);
+            if let Place::Inputs(offset) = place {
+                e.varint(offset);
+            }
+        }
     }
     e
 }
@@ -228,12 +267,18 @@ pub enum Malformed {
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
+    payload: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
     /// A decoder at the start of `stream`.
     pub const fn new(stream: &'a [u8]) -> Self {
-        Self { rest: stream }
+        Self { rest: stream, payload: &[] }
+    }
+
+    /// The bytes behind the record just decoded, if it is a call with its bytes in the stream.
+    pub const fn payload(&self) -> &'a [u8] {
+        self.payload
     }
 
     /// Bytes not yet decoded.
@@ -260,7 +305,12 @@ impl<'a> Decoder<'a> {
         let mut r = Reader { rest };
         let steps = r.varint()?;
         let record = r.fields(first)?;
-        self.rest = r.rest;
+        (self.payload, self.rest) = match record {
+            Record::Call { bytes, place: Place::Stream, .. } => {
+                r.rest.split_at_checked(bytes as usize).ok_or(Malformed::Truncated)?
+            }
+            _ => (&[][..], r.rest),
+        };
         Ok(Some((steps, record)))
     }
 }
@@ -322,6 +372,15 @@ impl Reader<'_> {
             TAG_TALLY => {
                 let family = *Family::ALL.get(self.byte()? as usize).ok_or(Malformed::Range)?;
                 Record::Tally { family, count: self.positive()? }
+            }
+            TAG_CALL | TAG_CALL_INPUTS => {
+                let number = u16::try_from(self.varint()?).map_err(|_| Malformed::Range)?;
+                let (result, bytes) = (unzigzag(self.varint()?), self.narrow()?);
+                let place = if tag == TAG_CALL { Place::Stream } else { Place::Inputs(self.varint()?) };
+                if place == Place::Stream && bytes > CALL_BYTES_MAX {
+                    return Err(Malformed::Range);
+                }
+                Record::Call { number, result, bytes, place }
             }
             other => return Err(Malformed::Unknown(other)),
         })

@@ -11,6 +11,7 @@ use crate::layout::{self, NONE, end};
 use crate::manifest::{Manifest, State};
 use crate::reader::DataFile;
 use crate::stream::ThreadStream;
+pub use files::inputs_name;
 use std::path::Path;
 use twox_hash::XxHash3_128;
 
@@ -85,6 +86,9 @@ impl Recording {
             State::Complete => {
                 for entry in &manifest.files {
                     found.extend(files::skip_empty(files::open_listed(folder, entry), entry.process)?);
+                }
+                for entry in &manifest.inputs {
+                    files::check_inputs(folder, entry)?;
                 }
             }
             State::Unfinished => {

@@ -92,8 +92,11 @@ impl ThreadStream {
             match entries.next() {
                 Some(entry) if entry.event < kept => {}
                 // These belong to the events before.
-                Some(Entry { event, record: Record::Hash(_) | Record::Stream | Record::Tally { .. }, .. })
-                    if event == kept => {}
+                Some(Entry {
+                    event,
+                    record: Record::Hash(_) | Record::Stream | Record::Tally { .. } | Record::Call { .. },
+                    ..
+                }) if event == kept => {}
                 _ => break,
             }
         }

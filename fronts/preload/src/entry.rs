@@ -6,7 +6,7 @@
 use crate::real;
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use relive_rt::{link, process};
+use relive_rt::{environment, link, process};
 use relive_sys::trampoline::Frame;
 use relive_sys::{front, trampoline};
 
@@ -20,17 +20,31 @@ static CONSTRUCTOR: unsafe extern "C" fn(c_int, Strings, Strings) = constructor;
 #[unsafe(link_section = ".fini_array")]
 static DESTRUCTOR: extern "C" fn() = destructor;
 
-unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, environment: Strings) {
+unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: Strings) {
     // SAFETY: the dynamic linker passes the process's environment, whose strings stay.
     let found = unsafe {
-        crate::processes::remember(environment);
-        link::read(environment)
+        crate::processes::remember(strings);
+        link::read(strings)
     };
     crate::real::at::mutex_lock.look_up();
     crate::real::at::mutex_unlock.look_up();
     crate::jumps::look_up();
     crate::threads::look_up();
     process::start(found);
+    // SAFETY: the auxiliary vector stands behind the environment that the kernel laid on the stack.
+    unsafe { environment::start(auxiliary_vector(strings)) };
+}
+
+/// What stands behind the last entry of an environment.
+unsafe fn auxiliary_vector(environment: Strings) -> *const [usize; 2] {
+    let mut at = environment;
+    // SAFETY: the caller's promise: a null-terminated array.
+    unsafe {
+        while !at.is_null() && !(*at).is_null() {
+            at = at.add(1);
+        }
+        if at.is_null() { core::ptr::null() } else { at.add(1).cast() }
+    }
 }
 
 extern "C" fn destructor() {

@@ -90,7 +90,8 @@ impl State {
         Self { lock: OwnLock::new(), object }
     }
 
-    /// One event with `effect` inside.
+    /// One event, then `effect`, with a lock of ours around both. The effect may take events of its own (it maps memory):
+    /// whoever comes next comes after those, too, or a replay could wait in a circle.
     fn call<R>(&self, place: usize, effect: impl FnOnce() -> R) -> R {
         match among_others() {
             Mode::Off => effect(),
@@ -98,13 +99,16 @@ impl State {
                 self.lock.acquire();
                 record::shared(&internal(self.object).clock, Kind::LibcCall);
                 let result = effect();
+                record::raise(&internal(self.object).clock);
                 self.lock.release();
                 result
             }
             Mode::Replay => {
                 replay::enter(Kind::LibcCall, place);
-                let result = effect();
+                self.lock.acquire();
                 replay::leave(Kind::LibcCall, &[internal(self.object)], false);
+                let result = effect();
+                self.lock.release();
                 result
             }
         }

@@ -19,6 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use relive_rt::deferred::{self, Arrival};
 use relive_rt::thread::{self, Thread};
 use relive_rt::{Mode, mode, process, replay, runtime};
+use relive_sys::dispatch::is_program_call;
 use relive_sys::signal::{Context, Info, Interrupted, is_own_code};
 use relive_sys::trampoline::Frame;
 use relive_sys::{syscall, tls, trampoline};
@@ -149,7 +150,7 @@ unsafe fn decide(number: u32, info: &mut Info, context: &Context) -> Arrival {
         return Arrival::Run;
     }
     let mode = mode();
-    let inside = is_own_code(context.place());
+    let inside = is_own_code(context.place()) && !is_program_call(context.place());
     // SAFETY: the kernel's context. In our own code such registers are left from sending a signal again.
     let call = if inside { None } else { unsafe { context.system_call() } };
     if mode == Mode::Off || is_sent_here(number, thread, call) {

@@ -26,8 +26,13 @@ const RULES: &[Rule] = &[
     Rule { package: "relive-order", workspace: &[], outside: Some(&[]) },
     Rule { package: "relive-trace", workspace: &["relive-order"], outside: Some(&[]) },
     Rule { package: "relive-symbols", workspace: &[], outside: Some(&[]) },
+    Rule { package: "relive-calls", workspace: &[], outside: Some(&[]) },
     Rule { package: "relive-sys", workspace: &[], outside: Some(&[]) },
-    Rule { package: "relive-rt", workspace: &["relive-order", "relive-trace", "relive-sys"], outside: Some(&[]) },
+    Rule {
+        package: "relive-rt",
+        workspace: &["relive-order", "relive-trace", "relive-calls", "relive-sys"],
+        outside: Some(&[]),
+    },
     Rule {
         package: "relive-preload",
         workspace: &["relive-order", "relive-trace", "relive-symbols", "relive-sys", "relive-rt"],
@@ -35,12 +40,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         package: "relive-session",
-        workspace: &["relive-order", "relive-trace", "relive-symbols", "relive-sys"],
+        workspace: &["relive-order", "relive-trace", "relive-symbols", "relive-calls", "relive-sys"],
         outside: None,
     },
     Rule {
         package: "relive",
-        workspace: &["relive-order", "relive-trace", "relive-symbols", "relive-sys", "relive-session"],
+        workspace: &["relive-order", "relive-trace", "relive-symbols", "relive-calls", "relive-sys", "relive-session"],
         outside: None,
     },
     Rule { package: "xtask", workspace: &["relive-trace"], outside: None },

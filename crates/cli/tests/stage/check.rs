@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// Replays of each recording: the first learns, the others use what it learnt.
 const REPLAYS: usize = 5;
+/// Likewise of a recording with its environment.
+const REPLAYS_WITH_ENVIRONMENT: usize = 3;
 /// What the first replay leaves in the trace folder.
 const LEARNT: &str = "derived.order";
 /// Tries until two runs must have differed somewhere.
@@ -25,11 +27,13 @@ pub(crate) enum Mode {
     Replay,
     /// Recorded, then replayed under gdb.
     Gdb,
+    /// Recorded with its environment, then replayed.
+    Environment,
 }
 
 impl Mode {
     /// Every mode.
-    pub(crate) const ALL: &'static [Mode] = &[Mode::Native, Mode::Record, Mode::Replay, Mode::Gdb];
+    pub(crate) const ALL: &'static [Mode] = &[Mode::Native, Mode::Record, Mode::Replay, Mode::Gdb, Mode::Environment];
 
     /// Whether this guest is run in this mode.
     pub(crate) fn suits(self, guest: &Guest) -> bool {
@@ -43,6 +47,7 @@ impl Mode {
             Mode::Record => "record",
             Mode::Replay => "replay",
             Mode::Gdb => "gdb",
+            Mode::Environment => "environment",
         }
     }
 }
@@ -50,7 +55,8 @@ impl Mode {
 /// Runs a guest with each of its argument lines.
 pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
     let program = guest.program()?;
-    let mut stage = Stage { stop: guest.stop.clone(), ..Stage::default() };
+    let environment = mode == Mode::Environment;
+    let mut stage = Stage { stop: guest.stop.clone(), environment, ..Stage::default() };
     if let Some(seconds) = guest.timeout {
         stage.timeout = Duration::from_secs(seconds);
     }
@@ -61,7 +67,8 @@ pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
             Mode::Record => {
                 case.several(|| case.record().map(|recording| recording.ended)).and_then(|()| case.unchanged())
             }
-            Mode::Replay => (0..runs()).try_for_each(|_| case.replays()),
+            Mode::Replay => (0..runs()).try_for_each(|_| case.replays(REPLAYS)),
+            Mode::Environment => case.replays(REPLAYS_WITH_ENVIRONMENT),
             // Without and with what the first replay learnt.
             Mode::Gdb => case.record().and_then(|recording| {
                 debugger::check(guest, &recording)?;
@@ -144,9 +151,9 @@ impl Case<'_> {
         Err(format!("{}, expected one of {expected:?}\n{}{}", ended.status_text(), ended.text(), ended.complaints()))
     }
 
-    fn replays(&self) -> Result<(), String> {
+    fn replays(&self, count: usize) -> Result<(), String> {
         let recording = self.record()?;
-        for number in 1..=REPLAYS {
+        for number in 1..=count {
             let replayed = recording.replay(&[]);
             if self.guest.replay == Promise::MayDiverge && reported(&replayed) {
                 // Its other replays would take the watch's patience each, and say the same.

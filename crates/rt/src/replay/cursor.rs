@@ -15,13 +15,15 @@ pub struct Cursor {
     reached: u64,
     /// The record looked at, and the event number it stands at.
     ahead: Option<(u64, Record)>,
+    /// The bytes behind the record looked at.
+    payload: &'static [u8],
     malformed: bool,
 }
 
 impl Cursor {
     /// A cursor without records.
     pub const fn empty() -> Self {
-        Self { decoder: Decoder::new(&[]), wanted: |_| true, reached: 0, ahead: None, malformed: false }
+        Self { decoder: Decoder::new(&[]), wanted: |_| true, reached: 0, ahead: None, payload: &[], malformed: false }
     }
 
     /// A cursor at the first record of `stream` that is `wanted`.
@@ -38,6 +40,11 @@ impl Cursor {
             Some((at, record)) if at == event => Some(record),
             _ => None,
         }
+    }
+
+    /// The bytes behind the record that [`Cursor::at`] shows, if it is a call with its bytes in the stream.
+    pub fn payload(&self) -> &'static [u8] {
+        self.payload
     }
 
     /// The event number of the next record.
@@ -89,6 +96,7 @@ impl Cursor {
                     self.reached = at + u64::from(matches!(record, Record::Pair { .. }));
                     if (self.wanted)(&record) {
                         self.ahead = Some((at, record));
+                        self.payload = self.decoder.payload();
                         return;
                     }
                 }

@@ -39,6 +39,7 @@ impl Stage {
             mode: mode::REPLAY,
             flags: 0,
             folder: Path::new("/"),
+            source: Path::new("/"),
             thread_count: threads.len() as u32,
             plan_bytes: 0,
         };

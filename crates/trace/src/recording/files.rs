@@ -48,6 +48,28 @@ pub(super) fn open_listed(folder: &Path, entry: &FileEntry) -> Result<DataFile, 
     }
 }
 
+/// Whether an inputs file is the one that was written.
+pub(super) fn check_inputs(folder: &Path, entry: &FileEntry) -> Result<(), ReadError> {
+    let path = folder.join(inputs_name(entry.process));
+    let found = fs::metadata(&path).map_err(|error| ReadError::io(&path, error))?.len();
+    if found < entry.bytes {
+        return Err(ReadError::new(&path, Some(found), Problem::Truncated));
+    }
+    if found > entry.bytes {
+        return Err(ReadError::new(&path, None, Fault::Length { expected: entry.bytes, found }.into()));
+    }
+    let sum = File::open(&path).and_then(checksum).map_err(|error| ReadError::io(&path, error))?;
+    if FileEntry::new(entry.process, found, sum) != *entry {
+        return Err(ReadError::new(&path, None, Fault::Checksum.into()));
+    }
+    Ok(())
+}
+
+/// The name of a process's inputs file in the trace folder.
+pub fn inputs_name(process: u32) -> String {
+    format!("p{process:05}.inputs")
+}
+
 /// The data files in `folder`, by process.
 pub(super) fn data_files(folder: &Path) -> Result<Vec<(u32, PathBuf)>, ReadError> {
     let mut found = BTreeSet::new();

@@ -196,8 +196,8 @@ fn a_missing_chunk_is_found() {
 fn a_newer_version_and_another_file_are_told_apart() {
     let (mut file, mut thread) = alone();
     thread.event(&mut file, 0, Kind::Lock);
-    file.header.version = 2;
-    assert!(matches!(parse(&file.bytes()), Err(Problem::Newer { found: 2 })));
+    file.header.version = 3;
+    assert!(matches!(parse(&file.bytes()), Err(Problem::Newer { found: 3 })));
     assert!(matches!(parse(b"something else"), Err(Problem::NotATrace)));
     assert!(matches!(parse(&file.bytes()[..20]), Err(Problem::Truncated)));
     assert!(matches!(

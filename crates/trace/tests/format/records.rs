@@ -3,7 +3,7 @@
 
 use crate::model::{kinds, notes};
 use proptest::prelude::*;
-use relive_trace::record::{Decoder, Malformed, RECORD_BYTES_MAX, Record, encode};
+use relive_trace::record::{CALL_BYTES_MAX, Decoder, Malformed, Place, RECORD_BYTES_MAX, Record, encode};
 
 fn varint(mut value: u128) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -41,8 +41,23 @@ fn plainly(steps: u64, record: Record) -> Vec<u8> {
         Record::Stream if steps <= 15 => return vec![208 + steps as u8],
         Record::Stream => (200, Vec::new()),
         Record::Tally { family, count } => (201, [vec![family as u8], varint(count.into())].concat()),
+        Record::Call { number, result, bytes, place } => {
+            let fields = [varint(number.into()), zigzag(result), varint(bytes.into())].concat();
+            match place {
+                Place::Stream => (202, fields),
+                Place::Inputs(offset) => (203, [fields, varint(offset.into())].concat()),
+            }
+        }
     };
-    [vec![tag], varint(steps.into()), fields].concat()
+    [vec![tag], varint(steps.into()), fields, behind(record)].concat()
+}
+
+/// The bytes that a call's record is followed by.
+fn behind(record: Record) -> Vec<u8> {
+    match record {
+        Record::Call { bytes, place: Place::Stream, .. } => (0..bytes).map(|i| (i * 7) as u8).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Numbers of every length, small ones more often than a uniform choice would give.
@@ -58,7 +73,13 @@ fn records() -> impl Strategy<Value = Record> {
         (kinds(), any::<i16>(), 1..=u32::MAX).prop_map(|(kind, result, count)| Record::Run { kind, result, count }),
         (any::<u32>(), numbers()).prop_map(|(thread, events)| Record::Wait { thread, events }),
         notes(),
+        (any::<u16>(), any::<i64>(), 0..=CALL_BYTES_MAX, places())
+            .prop_map(|(number, result, bytes, place)| { Record::Call { number, result, bytes, place } }),
     ]
+}
+
+fn places() -> impl Strategy<Value = Place> {
+    prop_oneof![Just(Place::Stream), numbers().prop_map(Place::Inputs)]
 }
 
 fn steps() -> impl Strategy<Value = u64> {
@@ -71,13 +92,15 @@ proptest! {
         let mut stream = Vec::new();
         for &(steps, record) in &list {
             let encoded = encode(steps, record);
-            prop_assert_eq!(encoded.as_bytes(), plainly(steps, record));
             prop_assert!(encoded.as_bytes().len() <= RECORD_BYTES_MAX);
-            stream.extend_from_slice(encoded.as_bytes());
+            let whole = [encoded.as_bytes(), &behind(record)].concat();
+            prop_assert_eq!(&whole, &plainly(steps, record));
+            stream.extend_from_slice(&whole);
         }
         let mut decoder = Decoder::new(&stream);
         for &expected in &list {
             prop_assert_eq!(decoder.next_record(), Ok(Some(expected)));
+            prop_assert_eq!(decoder.payload(), behind(expected.1));
         }
         prop_assert_eq!(decoder.next_record(), Ok(None));
     }
@@ -90,6 +113,9 @@ proptest! {
             prop_assert!(decoder.remaining() < before);
             before = decoder.remaining();
             let again = plainly(steps, record);
+            if let Record::Call { bytes, place: Place::Stream, .. } = record {
+                prop_assert_eq!(decoder.payload().len(), bytes as usize);
+            }
             prop_assert_eq!(Decoder::new(&again).next_record(), Ok(Some((steps, record))));
         }
         prop_assert_eq!(decoder.remaining(), before, "a malformed record is not consumed");
@@ -107,7 +133,9 @@ proptest! {
 #[test]
 fn numbers_out_of_range_are_refused() {
     let refused = |bytes: &[u8]| Decoder::new(bytes).next_record();
-    assert_eq!(refused(&[0xCA, 0]), Err(Malformed::Unknown(0xCA)));
+    assert_eq!(refused(&[0xCC, 0]), Err(Malformed::Unknown(0xCC)));
+    assert_eq!(refused(&[0xCA, 0, 0, 0, 129, 4]), Err(Malformed::Range), "more bytes than a stream may hold");
+    assert_eq!(refused(&[0xCB, 0, 128, 128, 4, 0, 0, 0]), Err(Malformed::Range), "a number of more than 16 bits");
     assert_eq!(refused(&[0xC0, 0, 0]), Err(Malformed::Range), "a pair without a jump");
     assert_eq!(refused(&[0xC3, 0, 1, 0, 0]), Err(Malformed::Range), "a run of none");
     assert_eq!(refused(&[0xC3, 0, 0, 0, 1]), Err(Malformed::Unknown(0)), "a kind that is none");

@@ -6,7 +6,7 @@ use relive_order::hash::CHECK_INTERVAL;
 use relive_order::kind::Family;
 use relive_trace::derived::DERIVED_MAGIC;
 use relive_trace::layout::{self, ChunkHeader, FileHeader, end, stop};
-use relive_trace::record::{Record, encode};
+use relive_trace::record::{CALL_BYTES_MAX, Place, Record, encode};
 use std::mem::offset_of;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/trace-format.md");
@@ -62,6 +62,7 @@ fn the_constants_are_as_published() {
     assert_eq!(value("chunk header"), layout::CHUNK_HEADER_BYTES.to_string());
     assert_eq!(value("chunk sizes"), layout::CHUNK_SIZES.map(|size| size.to_string()).join(", "));
     assert_eq!(value("events between check hashes"), CHECK_INTERVAL.to_string());
+    assert_eq!(value("bytes of a call in a stream"), CALL_BYTES_MAX.to_string());
     assert_eq!(value("no thread"), format!("{:08X}", layout::NONE));
 }
 
@@ -99,6 +100,8 @@ fn the_record_tags_are_as_published() {
         ("wait", Record::Wait { thread: 0, events: 0 }),
         ("stream", Record::Stream),
         ("tally", Record::Tally { family: Family::Once, count: 1 }),
+        ("call", Record::Call { number: 0, result: 0, bytes: 0, place: Place::Stream }),
+        ("call, apart", Record::Call { number: 0, result: 0, bytes: 0, place: Place::Inputs(0) }),
     ];
     let rows = table("Records");
     assert_eq!((rows[0][0].as_str(), rows[0][1].as_str()), ("00 to BF", "pair, compact"));

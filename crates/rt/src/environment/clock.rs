@@ -1,0 +1,66 @@
+//! The kernel's page of functions that answer without a call: clocks and the
+//! processor's number. They are made to come here.
+
+use super::call;
+use relive_sys::vdso::Vdso;
+
+const GETTIMEOFDAY: usize = 96;
+const TIME: usize = 201;
+const CLOCK_GETTIME: usize = 228;
+const CLOCK_GETRES: usize = 229;
+const GETCPU: usize = 309;
+const AT_SYSINFO_EHDR: usize = 33;
+
+macro_rules! answers {
+    ($($function:ident = $number:ident;)*) => {
+        $(
+            unsafe extern "C" fn $function(a: usize, b: usize, c: usize) -> isize {
+                // SAFETY: the program's own arguments.
+                unsafe { call($number, [a, b, c, 0, 0, 0]) }
+            }
+        )*
+    };
+}
+
+answers! {
+    gettimeofday = GETTIMEOFDAY;
+    time = TIME;
+    clock_gettime = CLOCK_GETTIME;
+    clock_getres = CLOCK_GETRES;
+    getcpu = GETCPU;
+}
+
+/// # Safety
+/// At start-up; `auxiliary` must be the process's auxiliary vector or null.
+pub(super) unsafe fn start(auxiliary: *const [usize; 2]) {
+    let mut at = auxiliary;
+    // SAFETY: the caller's promise: it ends with an entry of type 0.
+    let page = unsafe {
+        loop {
+            if at.is_null() || (*at)[0] == 0 {
+                return;
+            }
+            if (*at)[0] == AT_SYSINFO_EHDR {
+                break (*at)[1];
+            }
+            at = at.add(1);
+        }
+    };
+    type Function = unsafe extern "C" fn(usize, usize, usize) -> isize;
+    let replaced: [(&[u8], Function); 5] = [
+        (b"__vdso_gettimeofday", gettimeofday),
+        (b"__vdso_time", time),
+        (b"__vdso_clock_gettime", clock_gettime),
+        (b"__vdso_clock_getres", clock_getres),
+        (b"__vdso_getcpu", getcpu),
+    ];
+    // SAFETY: the kernel's image; no other thread runs yet.
+    unsafe {
+        let image = Vdso::at(page);
+        for (name, function) in replaced {
+            if let Some(address) = image.find(name) {
+                image.redirect(address, function as usize);
+            }
+        }
+    }
+}

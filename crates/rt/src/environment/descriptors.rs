@@ -1,0 +1,85 @@
+//! Which descriptors of a program stand for the session's standard output and
+//! error. In a replay no descriptor of it is real.
+//!
+//! Apart from what is written to them because duplicating and closing say it.
+
+use crate::runtime;
+use core::sync::atomic::{AtomicU8, Ordering};
+use relive_sys::syscall;
+
+/// Descriptors above these are not followed: a program that writes to its output by such a one shows nothing.
+const FOLLOWED: usize = 4096;
+
+/// For each descriptor 0, or the descriptor of the launcher (1 or 2) that shows what is written to it.
+static SHOWN: [AtomicU8; FOLLOWED] = [const { AtomicU8::new(0) }; FOLLOWED];
+
+const CLOSE: usize = 3;
+const DUP: usize = 32;
+const DUP2: usize = 33;
+const FCNTL: usize = 72;
+const DUP3: usize = 292;
+const CLOSE_RANGE: usize = 436;
+const F_DUPFD: usize = 0;
+const F_DUPFD_CLOEXEC: usize = 1030;
+const CLOSE_RANGE_CLOEXEC: usize = 4;
+
+/// The launcher's descriptor that shows what is written to `descriptor`, if any.
+pub(super) fn shown_by(descriptor: usize) -> Option<u32> {
+    match SHOWN.get(descriptor as u32 as usize)?.load(Ordering::Relaxed) {
+        0 => None,
+        shown => Some(u32::from(shown)),
+    }
+}
+
+/// Says what shows writes to `descriptor`; 0 for nothing.
+pub(super) fn set(descriptor: usize, shown: u8) {
+    if let Some(entry) = SHOWN.get(descriptor as u32 as usize) {
+        entry.store(shown, Ordering::Relaxed);
+    }
+}
+
+fn duplicate(from: usize, to: usize) {
+    set(to, shown_by(from).unwrap_or(0) as u8);
+}
+
+/// After a call of the program that succeeded or failed as recorded.
+pub(super) fn follow(number: usize, arguments: &[usize; 6], result: isize) {
+    let follows = matches!(number, CLOSE | DUP | DUP2 | FCNTL | DUP3 | CLOSE_RANGE);
+    // A child that still shares our memory has descriptors of its own.
+    if result < 0 || !follows || syscall::getpid() != runtime::pid() {
+        return;
+    }
+    let [first, second, third, ..] = *arguments;
+    match (number, second) {
+        (CLOSE, _) => set(first, 0),
+        (DUP | DUP2 | DUP3, _) | (FCNTL, F_DUPFD | F_DUPFD_CLOEXEC) => duplicate(first, result as usize),
+        (CLOSE_RANGE, _) if third & CLOSE_RANGE_CLOEXEC == 0 => {
+            for descriptor in (first as u32 as usize..FOLLOWED).take_while(|&d| d <= second as u32 as usize) {
+                set(descriptor, 0);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CLOSE, CLOSE_RANGE, DUP2, F_DUPFD, FCNTL, follow, set, shown_by};
+
+    #[test]
+    fn duplicates_show_what_their_original_shows_until_they_are_closed() {
+        // Without a session the process has no id yet; a test is no child of anybody.
+        crate::runtime::remember_pid();
+        set(1, 1);
+        set(2, 2);
+        follow(DUP2, &[1, 7, 0, 0, 0, 0], 7);
+        follow(FCNTL, &[2, F_DUPFD, 10, 0, 0, 0], 11);
+        follow(DUP2, &[5, 1, 0, 0, 0, 0], 1);
+        assert_eq!([1, 2, 7, 11].map(shown_by), [None, Some(2), Some(1), Some(2)]);
+        follow(CLOSE, &[7, 0, 0, 0, 0, 0], -9);
+        assert_eq!(shown_by(7), Some(1));
+        follow(CLOSE, &[7, 0, 0, 0, 0, 0], 0);
+        follow(CLOSE_RANGE, &[3, u32::MAX as usize, 0, 0, 0, 0], 0);
+        assert_eq!([7, 11, 2].map(shown_by), [None, None, Some(2)]);
+    }
+}

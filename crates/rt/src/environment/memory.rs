@@ -1,0 +1,268 @@
+//! Calls that change the address space: really made in a replay, at the recorded
+//! addresses.
+//!
+//! Mapping, unmapping, moving and the break are events on one clock, and a lock is
+//! held across each: the kernel may give one thread what another has just given
+//! back. What a mapped file holds is input: it is kept in the recording, except
+//! for programs and libraries, which stand there by name, size and time.
+
+use crate::object::{Internal, internal};
+use crate::replay::calls::{self as replayed, Filler};
+use crate::runtime::{self, Mode};
+use crate::thread::Thread;
+use crate::{chunk, record, replay, report, writer};
+use relive_order::Kind;
+use relive_sys::dispatch;
+use relive_sys::lock::Lock;
+use relive_sys::syscall::{self, syscall6};
+use relive_trace::layout::stop;
+
+const MMAP: usize = 9;
+const MPROTECT: usize = 10;
+const MUNMAP: usize = 11;
+const BRK: usize = 12;
+const MREMAP: usize = 25;
+const PROCESS_VM_READV: usize = 310;
+const PROCESS_VM_WRITEV: usize = 311;
+const EFAULT: isize = -14;
+
+const PROT_READ: usize = 1;
+const PROT_WRITE: usize = 2;
+const MAP_SHARED: usize = 1;
+const MAP_TYPE: usize = 15;
+const MAP_PRIVATE: usize = 2;
+const MAP_FIXED: usize = 0x10;
+const MAP_ANONYMOUS: usize = 0x20;
+const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+const MREMAP_MAYMOVE: usize = 1;
+const MREMAP_FIXED: usize = 2;
+
+/// First byte of what is kept of a mapped file: its contents follow.
+const CONTENTS: u8 = b'C';
+/// First byte of what is kept of a mapped file: an [`Identity`] and the path follow.
+const NAMED: u8 = b'N';
+const PATH_MAX: usize = 4096;
+/// What is kept of a mapped library: size, seconds and nanoseconds of its last change.
+type Identity = [u64; 3];
+const IDENTITY_BYTES: usize = size_of::<Identity>();
+
+static SPACE: Lock<()> = Lock::new(());
+
+/// Frees the lock in a fork child.
+///
+/// # Safety
+/// Only in a fork child while it has one thread.
+pub(super) unsafe fn reset_after_fork() {
+    // SAFETY: the caller's promise.
+    unsafe { SPACE.reset_after_fork() };
+}
+
+/// Reads memory that may not be there.
+pub(super) fn read(address: usize, bytes: &mut [u8]) -> bool {
+    copy(PROCESS_VM_READV, address, bytes.as_mut_ptr().addr(), bytes.len())
+}
+
+/// Writes memory that may not be there.
+pub(super) fn write(address: usize, bytes: &[u8]) -> bool {
+    copy(PROCESS_VM_WRITEV, address, bytes.as_ptr().addr(), bytes.len())
+}
+
+fn copy(number: usize, remote: usize, local: usize, length: usize) -> bool {
+    let (ours, theirs) = ([local, length], [remote, length]);
+    let (ours, theirs) = (ours.as_ptr().addr(), theirs.as_ptr().addr());
+    // SAFETY: the kernel checks the program's side; ours is as long as stated.
+    let copied = unsafe { syscall6(number, syscall::getpid() as usize, ours, 1, theirs, 1, 0) };
+    if copied == EFAULT || copied >= 0 {
+        return copied == length as isize;
+    }
+    // A filter forbids the call. The address is the program's own argument: as good as in its own call.
+    let (from, to) = if number == PROCESS_VM_READV { (remote, local) } else { (local, remote) };
+    // SAFETY: as good as the program's own use of its argument.
+    unsafe { core::ptr::copy(from as *const u8, to as *mut u8, length) };
+    true
+}
+
+/// Carries out a call of the program's.
+///
+/// # Safety
+/// As for the call itself.
+pub(super) unsafe fn carry_out(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
+    if !matches!(number, MMAP | MUNMAP | BRK | MREMAP) {
+        // Nothing is chosen: the same memory, and the same answer.
+        // SAFETY: the caller's promise.
+        return unsafe { dispatch::program_call(number, arguments) };
+    }
+    match runtime::mode() {
+        // SAFETY: the caller's promise.
+        Mode::Replay => unsafe { replay(number, arguments) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { record(thread, number, arguments) },
+    }
+}
+
+unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
+    let _space = SPACE.lock();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let result = syscall6_of(number, arguments);
+        if number == MMAP && result > 0 && arguments[3] & MAP_ANONYMOUS == 0 {
+            record_file(thread, arguments, result);
+        } else {
+            writer::append_call(thread, number, result, &|_| {});
+        }
+        record::shared(&internal(Internal::Memory).clock, Kind::LibcCall);
+        result
+    }
+}
+
+unsafe fn syscall6_of(number: usize, arguments: &[usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = *arguments;
+    // SAFETY: the caller's promise.
+    unsafe { syscall6(number, a, b, c, d, e, f) }
+}
+
+/// Keeps what a file shows in the memory just mapped.
+unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize) {
+    let [_, length, protection, flags, fd, offset] = *arguments;
+    let fd = fd as u32;
+    let Some(size) = syscall::file_size(fd) else {
+        return refuse(thread, "a mapped device");
+    };
+    if flags & MAP_TYPE == MAP_SHARED && protection & PROT_WRITE != 0 {
+        return refuse(thread, "a shared, writable mapping of a file");
+    }
+    let held = (size.saturating_sub(offset as u64)).min(length as u64) as usize;
+    let mut head = [0u8; 4];
+    let is_code = syscall::read_at(fd, &mut head, 0) == 4 && head == *b"\x7FELF";
+    let mut path = [0u8; PATH_MAX];
+    if is_code
+        && let Some(name) = syscall::path_of(fd, &mut path)
+        && let Some(identity) = identity(fd)
+    {
+        let tag = [NAMED];
+        // SAFETY: local arrays.
+        return unsafe {
+            writer::append_call(thread, MMAP, result, &|visit| {
+                visit(tag.as_ptr().addr(), 1);
+                visit(identity.as_ptr().addr(), IDENTITY_BYTES);
+                visit(name.as_ptr().addr(), name.len());
+            });
+        };
+    }
+    // SAFETY: a mapping of our own, or the one just made.
+    unsafe {
+        let own = protection & PROT_READ == 0 && held > 0;
+        let at = if own { syscall6(MMAP, 0, held, PROT_READ, MAP_PRIVATE, fd as usize, offset) } else { result };
+        let tag = [CONTENTS];
+        writer::append_call(thread, MMAP, result, &|visit| {
+            visit(tag.as_ptr().addr(), 1);
+            if at > 0 && held > 0 {
+                visit(at as usize, held);
+            }
+        });
+        if own && at > 0 {
+            syscall::munmap(at as usize, held);
+        }
+    }
+}
+
+fn identity(fd: u32) -> Option<Identity> {
+    let stat = syscall::file_stat(fd)?;
+    Some([stat.size, stat.changed[0], stat.changed[1]])
+}
+
+/// What no replay could have again ends the recording.
+fn refuse(thread: &Thread, what: &str) {
+    report::line(format_args!(
+        "recording stopped: the program uses {what}, which others may change; it goes on, the trace is valid up to here"
+    ));
+    chunk::stop_recording(stop::REFUSED, thread.clock_base());
+}
+
+unsafe fn replay(number: usize, arguments: &[usize; 6]) -> isize {
+    let taken = replayed::take(number);
+    replay::enter(Kind::LibcCall, 0);
+    // SAFETY: the caller's promise; the recording had the memory at the same addresses.
+    unsafe {
+        match (number, taken.result) {
+            (_, error) if error < 0 => {}
+            (MMAP, _) => replay_mmap(arguments, taken.result as usize, taken.filler()),
+            (MREMAP, _) => replay_mremap(arguments, taken.result as usize),
+            _ => {
+                let found = syscall6_of(number, arguments);
+                if found != taken.result {
+                    replayed::misplaced(taken.result as usize, found);
+                }
+            }
+        }
+    }
+    replay::leave(Kind::LibcCall, &[internal(Internal::Memory)], false);
+    taken.result
+}
+
+unsafe fn replay_mremap(arguments: &[usize; 6], recorded: usize) {
+    let [old, old_length, new_length, flags, ..] = *arguments;
+    let flags = if recorded == old { flags & !MREMAP_MAYMOVE } else { flags | MREMAP_MAYMOVE | MREMAP_FIXED };
+    // SAFETY: the caller's promise.
+    let found = unsafe { syscall6(MREMAP, old, old_length, new_length, flags, recorded, 0) };
+    if found != recorded as isize {
+        replayed::misplaced(recorded, found);
+    }
+}
+
+/// The program's own choice of an address may replace what is there, the kernel's never does.
+fn placed(flags: usize) -> usize {
+    if flags & MAP_FIXED != 0 { flags } else { flags | MAP_FIXED_NOREPLACE }
+}
+
+unsafe fn map_at(address: usize, length: usize, protection: usize, flags: usize, fd: usize, offset: usize) {
+    // SAFETY: the caller's promise.
+    let found = unsafe { syscall6(MMAP, address, length, protection, flags, fd, offset) };
+    if found != address as isize {
+        replayed::misplaced(address, found);
+    }
+}
+
+unsafe fn replay_mmap(arguments: &[usize; 6], address: usize, mut filler: Filler) {
+    let [_, length, protection, flags, fd, offset] = *arguments;
+    let none = usize::MAX;
+    let mut tag = [0u8];
+    // SAFETY: the caller's promise, and local arrays.
+    unsafe {
+        if flags & MAP_ANONYMOUS != 0 {
+            map_at(address, length, protection, placed(flags), fd, offset);
+            return filler.finish(MMAP);
+        }
+        filler.fill(tag.as_mut_ptr().addr(), 1);
+        if tag[0] == NAMED {
+            return replay_named(arguments, address, filler);
+        }
+        let anonymous = placed(flags & MAP_FIXED) | MAP_PRIVATE | MAP_ANONYMOUS;
+        map_at(address, length, PROT_READ | PROT_WRITE, anonymous, none, 0);
+        filler.fill(address, filler.left());
+        filler.finish(MMAP);
+        syscall6(MPROTECT, address, length, protection, 0, 0, 0);
+    }
+}
+
+/// A program or library must be the one that was mapped in the recording.
+unsafe fn replay_named(arguments: &[usize; 6], address: usize, mut filler: Filler) {
+    let [_, length, protection, flags, _, offset] = *arguments;
+    let mut recorded: Identity = [0; 3];
+    let mut path = [0u8; PATH_MAX + 1];
+    // SAFETY: local arrays; the caller's promise.
+    unsafe {
+        filler.fill(recorded.as_mut_ptr().addr(), IDENTITY_BYTES);
+        let length_of_path = filler.left().min(PATH_MAX);
+        filler.fill(path.as_mut_ptr().addr(), length_of_path);
+        filler.finish(MMAP);
+        let fd = syscall::open(&path[..=length_of_path], syscall::O_RDONLY);
+        if fd < 0 || identity(fd as u32) != Some(recorded) {
+            let name = core::str::from_utf8(&path[..length_of_path]).unwrap_or("a library");
+            report::line(format_args!("{name} is not the file that was mapped in the recording; restore it"));
+            replayed::diverge(MMAP);
+        }
+        map_at(address, length, protection, placed(flags), fd as usize, offset);
+        syscall::close(fd as u32);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a replay shows: writes to the recorded standard output and error.
+//!
+//! Nothing else that a replayed program writes goes anywhere.
+
+use super::descriptors;
+use crate::runtime::{self, Mode};
+use crate::{record, replay};
+use core::sync::atomic::Ordering;
+use relive_sys::syscall;
+
+const WRITE: usize = 1;
+const PWRITE64: usize = 18;
+const WRITEV: usize = 20;
+const SENDFILE: usize = 40;
+const SENDTO: usize = 44;
+const SPLICE: usize = 275;
+const COPY_FILE_RANGE: usize = 326;
+const PWRITEV: usize = 296;
+const PWRITEV2: usize = 328;
+/// Descriptors that an image starts with.
+const STANDARD: usize = 3;
+
+/// Finds out, or is told by the recording, which of the standard descriptors are the session's: in a pipeline the
+/// first program's output is not.
+pub(super) fn start() {
+    match runtime::mode() {
+        Mode::Record => {
+            let shown = (0..STANDARD).fold(0, |bits, fd| bits | i64::from(session_output(fd as u32)) << (8 * fd));
+            record::value(shown);
+            begin_with(shown);
+        }
+        Mode::Replay => begin_with(replay::value().unwrap_or(0)),
+        Mode::Off => {}
+    }
+}
+
+fn begin_with(shown: i64) {
+    (0..STANDARD).for_each(|fd| descriptors::set(fd, (shown >> (8 * fd)) as u8 & 3));
+}
+
+/// Whether a call would move data to the session's output past the program's memory, where a recording could not see
+/// it. Programs fall back to reading and writing.
+pub(super) fn moves_unseen(number: usize, arguments: &[usize; 6]) -> bool {
+    let to = match number {
+        SENDFILE => arguments[0],
+        SPLICE | COPY_FILE_RANGE => arguments[2],
+        _ => return false,
+    };
+    descriptors::shown_by(to).is_some()
+}
+
+/// Which of the launcher's outputs a descriptor is: 1, 2, or 0 for none.
+fn session_output(fd: u32) -> u8 {
+    let Some(file) = syscall::file_identity(fd) else { return 0 };
+    let outputs = &runtime::session().outputs;
+    let is = |number: u8| outputs[usize::from(number) - 1].each_ref().map(|word| word.load(Ordering::Relaxed)) == file;
+    // Both may be the same terminal.
+    let candidates = if fd == 2 { [2, 1] } else { [1, 2] };
+    candidates.into_iter().find(|&number| is(number)).unwrap_or(0)
+}
+
+/// After a call that wrote `result` bytes in the recording.
+///
+/// # Safety
+/// The program's buffers must be readable.
+pub(super) unsafe fn show(number: usize, arguments: &[usize; 6], result: isize) {
+    let [descriptor, buffer, count, ..] = *arguments;
+    if result <= 0 || !matches!(number, WRITE | PWRITE64 | WRITEV | SENDTO | PWRITEV | PWRITEV2) {
+        return;
+    }
+    let Some(shown) = descriptors::shown_by(descriptor) else { return };
+    let mut left = result as usize;
+    if matches!(number, WRITE | PWRITE64 | SENDTO) {
+        // SAFETY: the caller's promise.
+        return write_all(shown, unsafe { core::slice::from_raw_parts(buffer as *const u8, left) });
+    }
+    for index in 0..count {
+        // SAFETY: the caller's promise; an entry is an address and a length.
+        let part = unsafe {
+            let [address, length] = (buffer as *const [usize; 2]).add(index).read();
+            core::slice::from_raw_parts(address as *const u8, length.min(left))
+        };
+        write_all(shown, part);
+        left -= part.len();
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+/// A reader that is gone changes nothing for the program.
+fn write_all(fd: u32, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match syscall::write(fd, bytes) {
+            syscall::EINTR => {}
+            written if written > 0 => bytes = &bytes[written as usize..],
+            _ => return,
+        }
+    }
+}

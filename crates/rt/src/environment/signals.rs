@@ -1,0 +1,210 @@
+//! Calls that change what a signal meets: masks, actions, the alternate stack.
+//!
+//! Apart because they act on the frame of our own handler, which the kernel puts
+//! back when it returns, and because `SIGSYS` is ours: were it blocked, the next
+//! call would end the program.
+
+use super::memory;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use relive_sys::dispatch::{self, SIGSYS};
+use relive_sys::signal::Context;
+use relive_sys::syscall;
+
+const RT_SIGACTION: usize = 13;
+const RT_SIGPROCMASK: usize = 14;
+const RT_SIGRETURN: usize = 15;
+const RT_SIGSUSPEND: usize = 130;
+const SIGALTSTACK: usize = 131;
+const PSELECT6: usize = 270;
+const PPOLL: usize = 271;
+const EPOLL_PWAIT: usize = 281;
+const EPOLL_PWAIT2: usize = 441;
+const EINVAL: isize = -22;
+const EFAULT: isize = -14;
+const OURS: u64 = 1 << (SIGSYS - 1);
+/// `SIGKILL` and `SIGSTOP` can't be blocked.
+const NEVER: u64 = OURS | 1 << 8 | 1 << 18;
+const SIG_BLOCK: usize = 0;
+const SIG_UNBLOCK: usize = 1;
+const SIG_SETMASK: usize = 2;
+const ACTION_WORDS: usize = 4;
+const MASK_BYTES: usize = 8;
+
+/// What the program wants for `SIGSYS`: handler, flags, restorer, mask.
+static WANTED: [AtomicUsize; ACTION_WORDS] = [const { AtomicUsize::new(0) }; ACTION_WORDS];
+
+/// A signal set of the program's without our signal, in memory of ours while the kernel reads it.
+#[derive(Debug, Default)]
+pub(super) struct Mask {
+    set: u64,
+    /// What `pselect6` wants: where the set is, and its length.
+    set_and_length: [usize; 2],
+}
+
+impl Mask {
+    /// The arguments of a call that may wait with another mask: handlers that run meanwhile make calls, too.
+    pub(super) fn without_ours(&mut self, number: usize, arguments: &[usize; 6]) -> [usize; 6] {
+        let mut given = *arguments;
+        let index = match number {
+            RT_SIGSUSPEND => 0,
+            PPOLL => 3,
+            EPOLL_PWAIT | EPOLL_PWAIT2 => 4,
+            PSELECT6 => 5,
+            _ => return given,
+        };
+        let mut address = arguments[index];
+        let mut pair = [0u8; 16];
+        if number == PSELECT6 && address != 0 && memory::read(address, &mut pair) {
+            self.set_and_length = [0, 8].map(|at| usize::from_le_bytes(*pair[at..].first_chunk().expect("two words")));
+            address = self.set_and_length[0];
+        }
+        let mut set = [0; MASK_BYTES];
+        if address != 0 && memory::read(address, &mut set) {
+            self.set = u64::from_le_bytes(set) & !OURS;
+            given[index] = (&raw const self.set).addr();
+            if number == PSELECT6 {
+                self.set_and_length[0] = given[index];
+                given[index] = self.set_and_length.as_ptr().addr();
+            }
+        }
+        given
+    }
+}
+
+/// A `SIGSYS` that no call of the program's raised: a filter, or somebody's `kill`. As if nobody handled it.
+pub(super) fn foreign() {
+    let default = [0usize; ACTION_WORDS];
+    // SAFETY: the kernel reads an action of four words.
+    unsafe { syscall::syscall6(RT_SIGACTION, SIGSYS as usize, default.as_ptr().addr(), 0, MASK_BYTES, 0, 0) };
+    syscall::tgkill(syscall::getpid(), syscall::gettid(), SIGSYS);
+}
+
+/// Carries out the call if it is one of these. The outer `None` says that it isn't, the inner one that the context
+/// says how the thread goes on.
+///
+/// # Safety
+/// The context must be of a trapped call.
+pub(super) unsafe fn carry_out(context: &mut Context) -> Option<Option<isize>> {
+    let arguments = context.arguments();
+    // SAFETY: the caller's promise.
+    unsafe {
+        match context.number() {
+            RT_SIGRETURN => {
+                context.leave_handler();
+                Some(None)
+            }
+            RT_SIGPROCMASK => Some(Some(mask(context, &arguments))),
+            RT_SIGACTION => Some(Some(action(&arguments))),
+            SIGALTSTACK => Some(Some(stack(context, &arguments))),
+            _ => None,
+        }
+    }
+}
+
+/// [`carry_out`] for a call that came by a jump: there is no frame of ours, the kernel's own state counts.
+///
+/// # Safety
+/// As for the call itself.
+pub(super) unsafe fn carry_out_directly(number: usize, arguments: &[usize; 6]) -> Option<isize> {
+    let [how, new, ..] = *arguments;
+    match number {
+        // SAFETY: the caller's promise.
+        RT_SIGACTION => Some(unsafe { action(arguments) }),
+        RT_SIGPROCMASK if new != 0 && how != SIG_UNBLOCK => {
+            let mut set = [0; MASK_BYTES];
+            if !memory::read(new, &mut set) {
+                return Some(EFAULT);
+            }
+            let wanted = u64::from_le_bytes(set) & !OURS;
+            let mut given = *arguments;
+            given[1] = (&raw const wanted).addr();
+            // SAFETY: the program's own call, with a copy of its set.
+            Some(unsafe { dispatch::program_call(number, &given) })
+        }
+        // SAFETY: the caller's promise.
+        RT_SIGPROCMASK | SIGALTSTACK => Some(unsafe { dispatch::program_call(number, arguments) }),
+        _ => None,
+    }
+}
+
+/// The mask that counts is the one that our handler goes back to.
+unsafe fn mask(context: &mut Context, arguments: &[usize; 6]) -> isize {
+    let [how, new, old, bytes, ..] = *arguments;
+    if bytes != MASK_BYTES {
+        return EINVAL;
+    }
+    let before = context.mask;
+    if new != 0 {
+        let mut set = [0; MASK_BYTES];
+        if !memory::read(new, &mut set) {
+            return EFAULT;
+        }
+        let set = u64::from_le_bytes(set);
+        let wanted = match how {
+            SIG_BLOCK => before | set,
+            SIG_UNBLOCK => before & !set,
+            SIG_SETMASK => set,
+            _ => return EINVAL,
+        };
+        context.mask = wanted & !NEVER;
+    }
+    if old != 0 && !memory::write(old, &before.to_le_bytes()) {
+        return EFAULT;
+    }
+    0
+}
+
+/// As the program asked, but no handler of its own may run with `SIGSYS` blocked.
+unsafe fn action(arguments: &[usize; 6]) -> isize {
+    let [number, new, old, bytes, ..] = *arguments;
+    if number as u32 == SIGSYS {
+        return own_action(new, old);
+    }
+    let mut words = [0u8; ACTION_WORDS * 8];
+    let mut given = *arguments;
+    if new != 0 && bytes == MASK_BYTES {
+        if !memory::read(new, &mut words) {
+            return EFAULT;
+        }
+        let mask = words.last_chunk_mut::<MASK_BYTES>().expect("an action ends in its mask");
+        *mask = (u64::from_le_bytes(*mask) & !OURS).to_le_bytes();
+        given[1] = words.as_ptr().addr();
+    }
+    // SAFETY: the program's own call, with a copy of its action.
+    unsafe { dispatch::program_call(RT_SIGACTION, &given) }
+}
+
+/// The program sees the action that it set; the kernel keeps ours.
+fn own_action(new: usize, old: usize) -> isize {
+    let mut words = [0u8; ACTION_WORDS * 8];
+    if old != 0 {
+        for (bytes, word) in words.as_chunks_mut::<8>().0.iter_mut().zip(&WANTED) {
+            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        if !memory::write(old, &words) {
+            return EFAULT;
+        }
+    }
+    if new != 0 {
+        if !memory::read(new, &mut words) {
+            return EFAULT;
+        }
+        for (bytes, word) in words.as_chunks::<8>().0.iter().zip(&WANTED) {
+            word.store(usize::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+    }
+    0
+}
+
+/// The stack that counts is the one that our handler goes back to.
+unsafe fn stack(context: &mut Context, arguments: &[usize; 6]) -> isize {
+    // SAFETY: the program's own call.
+    let result = unsafe { dispatch::program_call(SIGALTSTACK, arguments) };
+    let mut now = [0u64; 3];
+    if result == 0 && arguments[0] != 0 {
+        // SAFETY: the kernel writes the three words of a stack.
+        unsafe { syscall::syscall6(SIGALTSTACK, 0, now.as_mut_ptr().addr(), 0, 0, 0, 0) };
+        context.set_alternate_stack(now);
+    }
+    result
+}

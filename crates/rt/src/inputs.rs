@@ -1,0 +1,96 @@
+//! The inputs file of a process: what its system calls took in, where that is
+//! more than a few hundred bytes.
+//!
+//! Apart from the chunks because a page of a mapped file costs ten times as much
+//! when it is first touched as the same bytes written by a call. No descriptor
+//! stays open: programs close descriptors that they don't know, and opening the
+//! file again costs a fraction of what is written.
+
+use crate::chunk::Path;
+use core::sync::atomic::{AtomicU64, Ordering};
+use relive_sys::syscall;
+
+/// Where the next bytes go.
+static END: AtomicU64 = AtomicU64::new(0);
+
+/// Starts over: a new process image writes a file of its own.
+pub fn start_file() {
+    END.store(0, Ordering::Relaxed);
+}
+
+/// Appends `pieces`, `total` bytes in all. Where they stand, or `None` if there is no space for them.
+///
+/// # Safety
+/// The pieces must be readable.
+pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Option<u64> {
+    let offset = END.fetch_add(total, Ordering::Relaxed);
+    // Writing beyond the program's limit on file size would send it SIGXFSZ.
+    if offset + total > syscall::file_limit() {
+        return None;
+    }
+    let path = Path::inputs();
+    let fd = syscall::open(path.as_bytes(), syscall::O_WRITE_NEW);
+    if fd < 0 {
+        return None;
+    }
+    let (mut at, mut complete) = (offset, true);
+    pieces(&mut |address, length| {
+        // SAFETY: the caller's promise.
+        complete = complete && unsafe { write_all(fd as u32, address, length, at) };
+        at += length as u64;
+    });
+    syscall::close(fd as u32);
+    complete.then_some(offset)
+}
+
+/// # Safety
+/// The bytes must be readable.
+unsafe fn write_all(fd: u32, address: usize, length: usize, offset: u64) -> bool {
+    let mut done = 0;
+    while done < length {
+        // SAFETY: the caller's promise.
+        match unsafe { syscall::write_at(fd, address + done, length - done, offset + done as u64) } {
+            syscall::EINTR => {}
+            written if written > 0 => done += written as usize,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The inputs file of this process's recording, open in a replay.
+#[derive(Debug)]
+pub struct Recorded(u32);
+
+impl Recorded {
+    /// Opens it; `None` if it is gone.
+    pub fn open() -> Option<Self> {
+        let path = Path::inputs();
+        let fd = syscall::open(path.as_bytes(), syscall::O_RDONLY);
+        (fd >= 0).then_some(Self(fd as u32))
+    }
+
+    /// Fills memory of the program from `offset`. Whether all of it was there.
+    ///
+    /// # Safety
+    /// The memory must be the program's to be overwritten.
+    pub unsafe fn fill(&self, address: usize, length: usize, offset: u64) -> bool {
+        let mut done = 0;
+        while done < length {
+            // SAFETY: the caller's promise.
+            let rest = unsafe { core::slice::from_raw_parts_mut((address + done) as *mut u8, length - done) };
+            match syscall::read_at(self.0, rest, offset + done as u64) {
+                syscall::EINTR => {}
+                read if read > 0 => done += read as usize,
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        syscall::close(self.0);
+    }
+}

@@ -1,0 +1,137 @@
+//! Where a replay takes the results of system calls from.
+//!
+//! Apart from the gate because a call is no event: its record stands between two
+//! events of its thread, and only that thread's stream decides.
+
+use super::{acting, past_the_end_of_calls, signals};
+use crate::inputs::Recorded;
+use crate::report::{self, Met};
+use relive_trace::control::cause;
+use relive_trace::record::{Place, Record};
+
+/// What a recording has of one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// What it returned.
+    pub result: isize,
+    /// How many bytes it took in.
+    pub bytes: u32,
+    place: Place,
+    payload: &'static [u8],
+}
+
+/// Takes the record of the calling thread's next call, which must have this number.
+///
+/// Never returns if the recording ends before, or if the replay has diverged.
+pub fn take(number: usize) -> Taken {
+    signals::deliver_due();
+    signals::deliver_computing();
+    let thread = acting();
+    let r = &mut thread.replay;
+    r.skip_hashes();
+    // Within an event that is entered and not yet left, calls come behind it: its effect makes them.
+    match r.values.at(r.events).or_else(|| r.values.at(r.events + 1)) {
+        Some(Record::Call { number: recorded, result, bytes, place }) if usize::from(recorded) == number => {
+            let payload = r.values.payload();
+            r.values.advance();
+            Taken { result: result as isize, bytes, place, payload }
+        }
+        None if r.values.position().is_none() && r.events == r.total => past_the_end_of_calls(thread, number),
+        _ => diverge(number),
+    }
+}
+
+/// The program made another call than recorded, or one that takes in another number of bytes.
+#[cold]
+pub fn diverge(number: usize) -> ! {
+    let thread = acting();
+    let r = &thread.replay;
+    let expected = match r.values.at(r.events) {
+        Some(Record::Call { number, .. }) => u64::from(number),
+        _ => u64::MAX,
+    };
+    let (thread, event, found) = (thread.index, r.events, number as u64);
+    report::diverge(Met { cause: cause::CALL, thread, did: None, event, expected, found, place: 0, object: 0 })
+}
+
+/// Memory can't be had where the recording had it.
+#[cold]
+pub fn misplaced(recorded: usize, found: isize) -> ! {
+    let thread = acting();
+    let (index, event) = (thread.index, thread.replay.events);
+    let (expected, found) = (recorded as u64, found as u64);
+    report::diverge(Met {
+        cause: cause::ADDRESS,
+        thread: index,
+        did: None,
+        event,
+        expected,
+        found,
+        place: 0,
+        object: recorded,
+    })
+}
+
+impl Taken {
+    /// Hands out the bytes from the first on.
+    pub fn filler(&self) -> Filler {
+        let file = match self.place {
+            Place::Stream => None,
+            Place::Inputs(_) => Recorded::open(),
+        };
+        Filler { taken: *self, done: 0, file, whole: true }
+    }
+}
+
+/// Hands out the bytes of a call.
+#[derive(Debug)]
+pub struct Filler {
+    taken: Taken,
+    done: usize,
+    file: Option<Recorded>,
+    whole: bool,
+}
+
+impl Filler {
+    /// Bytes not yet handed out.
+    pub fn left(&self) -> usize {
+        self.taken.bytes as usize - self.done
+    }
+
+    /// The next bytes, if all of them stand in the stream.
+    pub fn in_stream(&self) -> &'static [u8] {
+        self.taken.payload.get(self.done..).unwrap_or(&[])
+    }
+
+    /// Fills memory of the program with the next bytes.
+    ///
+    /// # Safety
+    /// The memory must be the program's to be overwritten.
+    pub unsafe fn fill(&mut self, address: usize, length: usize) {
+        if length > self.left() {
+            self.whole = false;
+            return;
+        }
+        // SAFETY: the caller's promise; the stream has so many bytes left.
+        unsafe {
+            match (self.taken.place, &self.file) {
+                (Place::Stream, _) => {
+                    let from = &self.taken.payload[self.done..][..length];
+                    core::ptr::copy_nonoverlapping(from.as_ptr(), address as *mut u8, length);
+                }
+                (Place::Inputs(offset), Some(file)) => {
+                    self.whole &= file.fill(address, length, offset + self.done as u64);
+                }
+                (Place::Inputs(_), None) => self.whole = false,
+            }
+        }
+        self.done += length;
+    }
+
+    /// Every byte must have been asked for, and been there.
+    pub fn finish(self, number: usize) {
+        if !self.whole || self.left() != 0 {
+            diverge(number);
+        }
+    }
+}

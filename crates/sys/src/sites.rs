@@ -1,0 +1,362 @@
+//! System call instructions that are made into jumps: a jump costs a hundredth
+//! of what a trap costs.
+//!
+//! The instruction has two bytes, a jump has five. But a C library compares the
+//! result of nearly each call with the smallest error, in an instruction right
+//! behind it that depends on nothing else:
+//!
+//! ```text
+//! 0f 05                syscall          e9 xx xx xx xx   jmp  to the site's own piece
+//! 48 3d 00 f0 ff ff    cmp rax, -4096   …                (never run)
+//! ```
+//!
+//! The piece, near enough for such a jump, puts the address behind the comparison
+//! into rcx, which a system call overwrites anyway, and goes to one routine for
+//! all. That one keeps all registers but rax, rcx and r11, makes the comparison
+//! and goes on behind it. To an unwinder it looks like a function that was called
+//! from the site. Sites without the comparison, and those where something may
+//! jump into the five bytes, are left to the trap.
+
+use crate::syscall::{number, syscall6};
+use core::arch::global_asm;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// `syscall`.
+const CALL: [u8; 2] = [0x0F, 0x05];
+/// What may stand behind it, and the routine that makes up for it.
+const BEHIND: [(&[u8], unsafe extern "C" fn()); 3] = [
+    (&[0x48, 0x3D, 0x00, 0xF0, 0xFF, 0xFF], relive_site_4096),
+    (&[0x48, 0x3D, 0x01, 0xF0, 0xFF, 0xFF], relive_site_4095),
+    (&[0x3D, 0x00, 0xF0, 0xFF, 0xFF], relive_site_4096_short),
+];
+const JUMP_BYTES: usize = 5;
+/// `lea rcx, [rip + …]; jmp [rip + 0]; address`
+const PIECE_BYTES: usize = 32;
+const PAGE: usize = 4096;
+/// Sites of one image, at most; a C library has five hundred.
+const SITES: usize = 1024;
+
+macro_rules! routine {
+    ($name:literal, $compare:literal) => {
+        concat!(
+            ".globl ",
+            $name,
+            "\n.hidden ",
+            $name,
+            "\n.type ",
+            $name,
+            ",@function\n",
+            $name,
+            ":\n",
+            ".cfi_startproc\n",
+            ".cfi_def_cfa rsp, 0\n",
+            ".cfi_register rip, rcx\n",
+            // The program's red zone.
+            "lea rsp, [rsp - 128]\n",
+            ".cfi_def_cfa_offset 128\n",
+            "push rcx\n",
+            ".cfi_def_cfa_offset 136\n",
+            ".cfi_offset rip, -136\n",
+            "push rbp\n",
+            ".cfi_def_cfa_offset 144\n",
+            ".cfi_offset rbp, -144\n",
+            "mov rbp, rsp\n",
+            ".cfi_def_cfa_register rbp\n",
+            "and rsp, -16\n",
+            "sub rsp, 304\n",
+            "mov [rsp], rdi\n",
+            "mov [rsp + 8], rsi\n",
+            "mov [rsp + 16], rdx\n",
+            "mov [rsp + 24], r10\n",
+            "mov [rsp + 32], r8\n",
+            "mov [rsp + 40], r9\n",
+            "movaps [rsp + 48], xmm0\n",
+            "movaps [rsp + 64], xmm1\n",
+            "movaps [rsp + 80], xmm2\n",
+            "movaps [rsp + 96], xmm3\n",
+            "movaps [rsp + 112], xmm4\n",
+            "movaps [rsp + 128], xmm5\n",
+            "movaps [rsp + 144], xmm6\n",
+            "movaps [rsp + 160], xmm7\n",
+            "movaps [rsp + 176], xmm8\n",
+            "movaps [rsp + 192], xmm9\n",
+            "movaps [rsp + 208], xmm10\n",
+            "movaps [rsp + 224], xmm11\n",
+            "movaps [rsp + 240], xmm12\n",
+            "movaps [rsp + 256], xmm13\n",
+            "movaps [rsp + 272], xmm14\n",
+            "movaps [rsp + 288], xmm15\n",
+            "mov rdi, rax\n",
+            "mov rsi, rsp\n",
+            "cld\n",
+            "call qword ptr [rip + {handler}]\n",
+            "movaps xmm0, [rsp + 48]\n",
+            "movaps xmm1, [rsp + 64]\n",
+            "movaps xmm2, [rsp + 80]\n",
+            "movaps xmm3, [rsp + 96]\n",
+            "movaps xmm4, [rsp + 112]\n",
+            "movaps xmm5, [rsp + 128]\n",
+            "movaps xmm6, [rsp + 144]\n",
+            "movaps xmm7, [rsp + 160]\n",
+            "movaps xmm8, [rsp + 176]\n",
+            "movaps xmm9, [rsp + 192]\n",
+            "movaps xmm10, [rsp + 208]\n",
+            "movaps xmm11, [rsp + 224]\n",
+            "movaps xmm12, [rsp + 240]\n",
+            "movaps xmm13, [rsp + 256]\n",
+            "movaps xmm14, [rsp + 272]\n",
+            "movaps xmm15, [rsp + 288]\n",
+            "mov rdi, [rsp]\n",
+            "mov rsi, [rsp + 8]\n",
+            "mov rdx, [rsp + 16]\n",
+            "mov r10, [rsp + 24]\n",
+            "mov r8, [rsp + 32]\n",
+            "mov r9, [rsp + 40]\n",
+            "mov rsp, rbp\n",
+            "pop rbp\n",
+            ".cfi_def_cfa rsp, 136\n",
+            ".cfi_restore rbp\n",
+            $compare,
+            "\n",
+            "ret 128\n",
+            ".cfi_endproc\n",
+            ".size ",
+            $name,
+            ", . - ",
+            $name,
+            "\n",
+        )
+    };
+}
+
+global_asm!(
+    routine!("relive_site_4096", "cmp rax, -4096"),
+    routine!("relive_site_4095", "cmp rax, -4095"),
+    routine!("relive_site_4096_short", "cmp eax, -4096"),
+    handler = sym HANDLER,
+);
+
+unsafe extern "C" {
+    fn relive_site_4096();
+    fn relive_site_4095();
+    fn relive_site_4096_short();
+}
+
+/// What carries out a call: its number and arguments.
+pub type Handler = unsafe extern "C" fn(number: usize, arguments: *const [usize; 6]) -> isize;
+
+#[repr(transparent)]
+struct Target(AtomicPtr<()>);
+
+static HANDLER: Target = Target(AtomicPtr::new(core::ptr::null_mut()));
+
+/// A site that can be made into a jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Offset of the instruction.
+    at: usize,
+    /// Index into [`BEHIND`].
+    form: usize,
+}
+
+impl Site {
+    const NONE: Self = Self { at: 0, form: 0 };
+
+    fn back(&self) -> usize {
+        self.at + CALL.len() + BEHIND[self.form].0.len()
+    }
+}
+
+/// The sites of some code, in ascending order.
+#[derive(Debug)]
+pub struct Sites {
+    list: [Site; SITES],
+    count: usize,
+}
+
+impl Sites {
+    /// Looks through `code`.
+    pub fn find(code: &[u8]) -> Self {
+        let mut sites = Self { list: [Site::NONE; SITES], count: 0 };
+        let mut at = 0;
+        while at + CALL.len() < code.len() && sites.count < SITES {
+            if code[at..at + 2] == CALL
+                && let Some(form) = BEHIND.iter().position(|(bytes, _)| code[at + 2..].starts_with(bytes))
+            {
+                sites.list[sites.count] = Site { at, form };
+                sites.count += 1;
+            }
+            at += 1;
+        }
+        sites.drop_entered(code);
+        sites
+    }
+
+    /// The sites.
+    pub fn as_slice(&self) -> &[Site] {
+        &self.list[..self.count]
+    }
+
+    /// Leaves out every site into whose bytes something may jump. Where instructions begin is not known: whatever
+    /// looks like a jump counts as one, wherever it stands.
+    fn drop_entered(&mut self, code: &[u8]) {
+        if self.count == 0 {
+            return;
+        }
+        let mut entered = [false; SITES];
+        for at in 0..code.len().saturating_sub(1) {
+            let next = code[at + 1];
+            let near = |length: usize| {
+                let bytes = code.get(at + length - 4..at + length)?.first_chunk()?;
+                Some((at + length).wrapping_add_signed(i32::from_le_bytes(*bytes) as isize))
+            };
+            let target = match code[at] {
+                0x70..=0x7F | 0xE0..=0xE3 | 0xEB => Some((at + 2).wrapping_add_signed(next as i8 as isize)),
+                0xE8 | 0xE9 => near(5),
+                0x0F if next & 0xF0 == 0x80 => near(6),
+                _ => None,
+            };
+            if let Some(target) = target {
+                self.enter(target, &mut entered);
+            }
+        }
+        let mut kept = 0;
+        for i in 0..self.count {
+            if !entered[i] {
+                self.list[kept] = self.list[i];
+                kept += 1;
+            }
+        }
+        self.count = kept;
+    }
+
+    fn enter(&self, target: usize, entered: &mut [bool; SITES]) {
+        let after = self.as_slice().partition_point(|site| site.at < target);
+        if after > 0 && target < self.list[after - 1].back() {
+            entered[after - 1] = true;
+        }
+    }
+}
+
+/// Makes the sites in the code at `start..end` go to `handler`. Returns how many there are; 0 too if the code can't be
+/// changed.
+///
+/// # Safety
+/// The range must be mapped code that no other thread runs at this moment.
+pub unsafe fn redirect(start: usize, end: usize, handler: Handler) -> usize {
+    // SAFETY: mapped code, the caller's promise.
+    let sites = Sites::find(unsafe { core::slice::from_raw_parts(start as *const u8, end - start) });
+    let count = sites.as_slice().len();
+    if count == 0 {
+        return 0;
+    }
+    HANDLER.0.store(handler as *mut (), Ordering::Release);
+    let bytes = (count * PIECE_BYTES).next_multiple_of(PAGE);
+    let Some(pieces) = map_near(start, end, bytes) else { return 0 };
+    // SAFETY: the caller's promise; the code is writable while it is changed, and the pieces lie where they were mapped.
+    unsafe {
+        if protect(start, end, true) != 0 {
+            return 0;
+        }
+        for (index, site) in sites.as_slice().iter().enumerate() {
+            let piece = pieces + index * PIECE_BYTES;
+            write_piece(piece, start + site.back(), BEHIND[site.form].1 as usize);
+            let mut jump = [0xE9, 0, 0, 0, 0];
+            jump[1..].copy_from_slice(&distance(start + site.at + JUMP_BYTES, piece).to_le_bytes());
+            core::ptr::copy_nonoverlapping(jump.as_ptr(), (start + site.at) as *mut u8, JUMP_BYTES);
+        }
+        protect(start, end, false);
+        protect(pieces, pieces + bytes, false);
+    }
+    count
+}
+
+fn distance(from: usize, to: usize) -> i32 {
+    (to as isize - from as isize) as i32
+}
+
+unsafe fn write_piece(at: usize, back: usize, routine: usize) {
+    const LEA_BYTES: usize = 7;
+    let mut piece = [0xCC; PIECE_BYTES];
+    piece[..3].copy_from_slice(&[0x48, 0x8D, 0x0D]);
+    piece[3..7].copy_from_slice(&distance(at + LEA_BYTES, back).to_le_bytes());
+    piece[7..13].copy_from_slice(&[0xFF, 0x25, 0, 0, 0, 0]);
+    piece[13..21].copy_from_slice(&routine.to_le_bytes());
+    // SAFETY: the caller's promise: a piece of writable memory.
+    unsafe { core::ptr::copy_nonoverlapping(piece.as_ptr(), at as *mut u8, PIECE_BYTES) };
+}
+
+/// Memory that jumps from the code reach, at the first free place below it.
+fn map_near(start: usize, end: usize, bytes: usize) -> Option<usize> {
+    const STEP: usize = 64 * 1024;
+    const REACH: usize = 1 << 30;
+    const READ_WRITE: usize = 3;
+    const FLAGS: usize = 2 | 0x20 | 0x10_0000;
+    let first = (start & !(STEP - 1)).checked_sub(bytes.next_multiple_of(STEP))?;
+    (0..REACH / STEP).map_while(|i| first.checked_sub(i * STEP)).take_while(|&at| end - at < REACH).find(|&at| {
+        // SAFETY: a new mapping at a free address, or none.
+        let found = unsafe { syscall6(number::MMAP, at, bytes, READ_WRITE, FLAGS, usize::MAX, 0) };
+        if found > 0 && found as usize != at {
+            // SAFETY: a kernel that takes the address for a hint put it elsewhere; nobody uses it.
+            unsafe { crate::syscall::munmap(found as usize, bytes) };
+        }
+        found == at as isize
+    })
+}
+
+unsafe fn protect(start: usize, end: usize, writable: bool) -> isize {
+    const READ_EXEC: usize = 5;
+    const ALL: usize = 7;
+    let start = start & !(PAGE - 1);
+    // SAFETY: the caller's promise.
+    unsafe { syscall6(number::MPROTECT, start, end - start, if writable { ALL } else { READ_EXEC }, 0, 0, 0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sites, redirect};
+
+    fn found(code: &[u8]) -> Vec<usize> {
+        Sites::find(code).as_slice().iter().map(|site| site.at).collect()
+    }
+
+    #[test]
+    fn a_site_needs_the_comparison_behind_it_and_no_jump_into_it() {
+        let site = [0x0F, 0x05, 0x48, 0x3D, 0x00, 0xF0, 0xFF, 0xFF, 0xC3];
+        let with = |before: &[u8], behind: &[u8]| [before, &site, behind].concat();
+        assert_eq!(found(&site), [0]);
+        assert_eq!(found(&[0x0F, 0x05, 0xC3, 0x90, 0x90, 0x90, 0x90, 0x90]), []);
+        assert_eq!(found(&with(&[0x90; 3], &[])), [3]);
+        assert_eq!(found(&with(&[0x75, 0x02], &[])), [], "a short jump to the comparison");
+        assert_eq!(found(&with(&[0x75, 0x00], &[])), [2], "a short jump to the site itself");
+        assert_eq!(found(&with(&[], &[0xEB, 0xF7])), [], "a jump back to the comparison");
+        assert_eq!(found(&with(&[0xE9, 2, 0, 0, 0], &[])), []);
+        assert_eq!(found(&with(&[0x0F, 0x84, 8, 0, 0, 0], &[])), [6], "a jump behind it");
+        assert_eq!(found(&with(&[0x0F, 0x84, 7, 0, 0, 0], &[])), []);
+    }
+
+    unsafe extern "C" fn sum(number: usize, arguments: *const [usize; 6]) -> isize {
+        // SAFETY: the routine passes the address of six words.
+        let arguments = unsafe { *arguments };
+        let total: usize = arguments[..3].iter().sum();
+        if number == 1 { -7 } else { (number * 1000 + total) as isize }
+    }
+
+    #[test]
+    fn a_redirected_site_calls_the_handler_and_goes_on_behind_the_comparison() {
+        // `mov eax, edi; mov rdi, rsi; syscall; cmp rax, -4096; ja 1f; ret; 1: mov rax, rsi; ret`
+        const CODE: [u8; 21] = [
+            0x89, 0xF8, 0x48, 0x89, 0xF7, 0x0F, 0x05, 0x48, 0x3D, 0x00, 0xF0, 0xFF, 0xFF, 0x77, 0x01, 0xC3, 0x48, 0x89,
+            0xF0, 0xC3, 0x90,
+        ];
+        let page = crate::syscall::mmap(4096, crate::syscall::MAP_PRIVATE_ANONYMOUS, -1, 0) as usize;
+        // SAFETY: a fresh page of our own; nobody runs it yet.
+        let call: extern "C" fn(u32, usize, usize) -> usize = unsafe {
+            core::ptr::copy_nonoverlapping(CODE.as_ptr(), page as *mut u8, CODE.len());
+            assert_eq!(redirect(page, page + 4096, sum), 1);
+            core::mem::transmute(page)
+        };
+        assert_eq!(call(9, 500, 3), 10003);
+        assert_eq!(call(1, 77, 0), 77, "an error is seen by the comparison");
+    }
+}
