@@ -143,12 +143,8 @@ pub fn before_create(place: usize) -> Creation {
             let Some(child) = prepare_child(thread) else { return Creation::Unknown };
             let time = record::alone(Kind::Create);
             // SAFETY: the child's block and chunk, which nobody else knows yet.
-            unsafe {
-                if !(*child).header.is_null() {
-                    (*(*child).header).clock = time;
-                    (*(*child).header).start_clock = time;
-                }
-            }
+            unsafe { starts_at(child, time) };
+            thread.newborn = child;
             Creation::Child(child)
         }
         Mode::Replay => {
@@ -169,6 +165,29 @@ pub fn before_create(place: usize) -> Creation {
             replay::leave(Kind::Create, &[], false);
             Creation::Child(child)
         }
+    }
+}
+
+/// # Safety
+/// `child` must be a thread that does not run yet.
+unsafe fn starts_at(child: Child, time: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !(*child).header.is_null() {
+            (*(*child).header).clock = time;
+            (*(*child).header).start_clock = time;
+        }
+    }
+}
+
+/// The kernel is about to make the thread that the calling one creates. It comes after what the creation has done so
+/// far, mapping a stack for one: in a replay its first event would wait for it otherwise, and the other way round.
+pub fn about_to_clone() {
+    if let Some(thread) = thread::current_if_known()
+        && !thread.newborn.is_null()
+    {
+        // SAFETY: it does not run yet.
+        unsafe { starts_at(thread.newborn, thread.clock()) };
     }
 }
 
@@ -198,6 +217,7 @@ fn prepare_child(thread: &mut Thread) -> Option<Child> {
 /// `child` must be what [`before_create`] returned for it.
 pub unsafe fn after_create(child: Child, handle: usize, detached: bool, error: i32, place: usize) {
     let thread = thread::current();
+    thread.newborn = core::ptr::null_mut();
     if runtime::mode() == Mode::Replay && error != 0 {
         replay::failed(Kind::Create, place, 0, i64::from(error));
     }

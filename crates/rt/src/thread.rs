@@ -38,6 +38,10 @@ pub struct Thread {
     pub tid: u32,
     /// Set while it is inside `fork`: the identity that the child will take. See `process`.
     pub forking: Option<crate::process::Heir>,
+    /// The thread that it is creating, or null; set while recording.
+    pub newborn: *mut Thread,
+    /// The thread that it is joining, or null; set while recording.
+    pub joining: *mut Thread,
     /// A block prepared for a child whose creation failed; the next creation takes it.
     pub spare: *mut Thread,
     /// The start routine and its argument, until it runs.
@@ -188,6 +192,8 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         children: 0,
         tid: 0,
         forking: None,
+        newborn: null_mut(),
+        joining: null_mut(),
         spare: null_mut(),
         start: [0; 2],
         start_mask: None,

@@ -148,6 +148,9 @@ pub(crate) unsafe fn before_any_join(frame: *mut Frame, real: &Real, blocking: &
     let frame = unsafe { &mut *frame };
     frame.scratch[CHILD] = thread::find(frame.args[0]).map_or(0, |t| t as usize);
     if mode() != Mode::Replay {
+        if let Some(thread) = thread::current_if_known() {
+            thread.joining = frame.scratch[CHILD] as process::Child;
+        }
         return real.address();
     }
     if let Some(error) = replay::failure(Kind::Join) {
@@ -168,6 +171,9 @@ pub(crate) unsafe extern "C" fn after_any_join(frame: *mut Frame) -> usize {
     };
     let child = frame.scratch[CHILD] as process::Child;
     let result = frame.result as c_int;
+    if let Some(thread) = thread::current_if_known() {
+        thread.joining = core::ptr::null_mut();
+    }
     match mode() {
         Mode::Off => {}
         Mode::Record if result != 0 => record::failure(Kind::Join, result),

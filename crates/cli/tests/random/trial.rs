@@ -36,7 +36,7 @@ pub(crate) fn interpreter() -> Program {
 
 /// Limits for one command.
 pub(crate) fn stage() -> Stage {
-    Stage { timeout: LIMIT, stop: None }
+    Stage { timeout: LIMIT, ..Stage::default() }
 }
 
 /// The program that is drawn from a seed.

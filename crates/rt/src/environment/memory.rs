@@ -110,6 +110,10 @@ unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> 
         } else {
             writer::append_call(thread, number, result, &|_| {});
         }
+        // libc gives back the stack of a thread within the call that joins it: after all that the thread did.
+        if !thread.joining.is_null() {
+            thread.join_clock((*thread.joining).clock_base());
+        }
         record::shared(&internal(Internal::Memory).clock, Kind::LibcCall);
         result
     }

@@ -69,6 +69,9 @@ fn forget(recorded: u32) {
 pub(super) unsafe fn create(context: &mut Context) -> Option<Option<isize>> {
     let (number, arguments) = (context.number(), context.arguments());
     if number == CLONE && arguments[1] != 0 {
+        if arguments[0] & CLONE_THREAD != 0 {
+            process::about_to_clone();
+        }
         // SAFETY: the caller's promise; the call names a stack.
         unsafe { context.clone_on_return() };
         return Some(None);
