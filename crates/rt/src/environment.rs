@@ -195,6 +195,7 @@ fn taking_part() -> Option<&'static mut Thread> {
 
 /// # Safety
 /// As for the call itself.
+#[inline(never)]
 unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], effect: Effect) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
@@ -212,6 +213,7 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
 
 /// # Safety
 /// As for the call itself.
+#[inline(never)]
 unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], outputs: &[Output]) -> isize {
     let before = relive_calls::before(outputs, arguments, &Program);
     if runtime::mode() == Mode::Record {
@@ -242,6 +244,7 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
 
 /// # Safety
 /// As for the call itself.
+#[inline(never)] // Its buffers would weigh on the stack of every call.
 unsafe fn refuse(thread: &mut Thread, number: usize, arguments: &[usize; 6], unknown: &Unknown) -> isize {
     if runtime::mode() == Mode::Replay {
         replayed::diverge(number);

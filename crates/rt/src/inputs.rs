@@ -22,6 +22,7 @@ pub fn start_file() {
 ///
 /// # Safety
 /// The pieces must be readable.
+#[inline(never)] // Its buffers would weigh on the stack of every call.
 pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Option<u64> {
     let offset = END.fetch_add(total, Ordering::Relaxed);
     // Writing beyond the program's limit on file size would send it SIGXFSZ.
@@ -64,6 +65,7 @@ pub struct Recorded(u32);
 
 impl Recorded {
     /// Opens it; `None` if it is gone.
+    #[inline(never)] // Its buffers would weigh on the stack of every call.
     pub fn open() -> Option<Self> {
         let path = Path::inputs();
         let fd = syscall::open(path.as_bytes(), syscall::O_RDONLY);

@@ -13,7 +13,7 @@
 
 use crate::signal::{Context, Info, own_code};
 use crate::syscall::syscall6;
-use core::arch::{global_asm, naked_asm};
+use core::arch::global_asm;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// `SIGSYS`.
@@ -54,24 +54,34 @@ pub fn install(handler: Handler) -> bool {
     let action = KernelAction {
         handler: handler as usize,
         flags: SA_SIGINFO | SA_RESTORER | SA_NODEFER,
-        restorer: restorer as *const () as usize,
+        restorer: relive_restorer as *const () as usize,
         mask: 0,
     };
     // SAFETY: the kernel reads the action; the handler keeps to what a signal handler may do.
     unsafe { syscall6(RT_SIGACTION, SIGSYS as usize, (&raw const action).addr(), 0, 8, 0, 0) == 0 }
 }
 
-/// Ends a handler. No call frame information: unwinders and debuggers know a signal frame by these very bytes.
-#[unsafe(naked)]
-unsafe extern "C" fn restorer() {
-    naked_asm!("mov rax, 15", "syscall")
-}
+// Ends a handler. No call frame information: unwinders and debuggers know a signal frame by these very bytes. They
+// look for information at the byte before, which must not belong to a function that has some.
+global_asm!(
+    ".balign 16",
+    ".skip 16, 0x90",
+    ".globl relive_restorer",
+    ".hidden relive_restorer",
+    ".type relive_restorer,@function",
+    "relive_restorer:",
+    "mov rax, 15",
+    "syscall",
+    ".size relive_restorer, . - relive_restorer",
+);
 
 global_asm!(
     ".globl relive_program_call",
     ".hidden relive_program_call",
     ".type relive_program_call,@function",
     "relive_program_call:",
+    // A cancellation unwinds from here.
+    ".cfi_startproc",
     "mov rax, rdi",
     "mov r11, rsi",
     "mov rdi, [r11]",
@@ -85,6 +95,7 @@ global_asm!(
     ".hidden relive_program_call_end",
     "relive_program_call_end:",
     "ret",
+    ".cfi_endproc",
     ".size relive_program_call, . - relive_program_call",
 );
 
@@ -198,6 +209,7 @@ unsafe extern "C" {
     fn relive_program_call(number: usize, arguments: *const [usize; 6]) -> isize;
     static relive_program_call_end: [u8; 0];
     fn relive_program_clone();
+    fn relive_restorer();
 }
 
 /// Makes a call of the program's. A signal that arrives meanwhile finds the thread at a place that
@@ -221,7 +233,7 @@ const RED_ZONE: u64 = 128;
 impl Context {
     /// Ends the program's own handler, whose frame stands where the stack pointer points, once ours has returned.
     pub fn leave_handler(&mut self) {
-        self.set_place(restorer as *const () as usize);
+        self.set_place(relive_restorer as *const () as usize);
     }
 
     /// Makes the trapped `clone`, which gives the child the stack `argument 1`, once our handler has returned.

@@ -126,6 +126,7 @@ unsafe fn syscall6_of(number: usize, arguments: &[usize; 6]) -> isize {
 }
 
 /// Keeps what a file shows in the memory just mapped.
+#[inline(never)] // Its buffers would weigh on the stack of every call.
 unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize) {
     let [_, length, protection, flags, fd, offset] = *arguments;
     let fd = fd as u32;
@@ -176,6 +177,7 @@ fn identity(fd: u32) -> Option<Identity> {
 }
 
 /// What no replay could have again ends the recording.
+#[inline(never)] // Its buffers would weigh on the stack of every call.
 fn refuse(thread: &Thread, what: &str) {
     report::line(format_args!(
         "recording stopped: the program uses {what}, which others may change; it goes on, the trace is valid up to here"
@@ -250,6 +252,7 @@ unsafe fn replay_mmap(arguments: &[usize; 6], address: usize, mut filler: Filler
 }
 
 /// A program or library must be the one that was mapped in the recording.
+#[inline(never)] // Its buffers would weigh on the stack of every call.
 unsafe fn replay_named(arguments: &[usize; 6], address: usize, mut filler: Filler) {
     let [_, length, protection, flags, _, offset] = *arguments;
     let mut recorded: Identity = [0; 3];

@@ -11,7 +11,7 @@ use crate::{outside, process, writer};
 use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::dispatch;
 use relive_sys::signal::Context;
-use relive_sys::syscall::syscall6;
+use relive_sys::syscall::{self, syscall6};
 
 const CLONE: usize = 56;
 const FORK: usize = 57;
@@ -25,6 +25,8 @@ const TKILL: usize = 200;
 const WAITID: usize = 247;
 const RT_TGSIGQUEUEINFO: usize = 297;
 const PIDFD_SEND_SIGNAL: usize = 424;
+const CLONE3: usize = 435;
+const ENOSYS: isize = -38;
 const CLONE_VM: usize = 0x100;
 const CLONE_THREAD: usize = 0x1_0000;
 const WEXITED: usize = 4;
@@ -94,6 +96,8 @@ pub(super) unsafe fn create_directly(number: usize, arguments: &[usize; 6]) -> O
             Some(unsafe { fork(CLONE, &given) })
         }
         // SAFETY: the program's own call. A vfork child would go on in the frame of our handler.
+        // Also of threads that nobody announced: the child would go on in our code, on an empty stack.
+        CLONE3 => Some(ENOSYS),
         FORK | VFORK => Some(unsafe { fork(FORK, &[0; 6]) }),
         _ => None,
     }
@@ -220,7 +224,8 @@ pub(super) unsafe fn signal(thread: &mut Thread, number: usize, arguments: &[usi
 /// # Safety
 /// As for the call itself.
 pub(super) unsafe fn exit(number: usize, arguments: &[usize; 6]) -> isize {
-    if number == EXIT_GROUP && runtime::mode() == Mode::Record {
+    // A child that shares our memory, on its way to another image, is not the process that the recording knows.
+    if number == EXIT_GROUP && runtime::mode() == Mode::Record && syscall::getpid() == runtime::pid() {
         process::gone();
     }
     // SAFETY: the caller's promise.
