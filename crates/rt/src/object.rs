@@ -60,8 +60,6 @@ pub enum Internal {
     Names,
     /// The address space.
     Memory,
-    /// libc's list of heaps.
-    Heaps,
 }
 
 /// The clock of one of libc's inner states.

@@ -10,7 +10,7 @@ use core::ffi::{c_char, c_int, c_long, c_uint};
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_order::Kind;
 use relive_rt::object::{Internal, internal};
-use relive_rt::{Mode, environment, mode, process, record, replay, runtime, thread};
+use relive_rt::{Mode, mode, process, record, replay, runtime, thread};
 use relive_sys::front;
 use relive_sys::syscall::{futex_wait, futex_wake};
 
@@ -122,27 +122,6 @@ static AT_FORK: State = State::new(Internal::Processes);
 static KEYS: State = State::new(Internal::Keys);
 static ENVIRONMENT: State = State::new(Internal::Environment);
 static NAMES: State = State::new(Internal::Names);
-static HEAPS: State = State::new(Internal::Heaps);
-
-mod heap {
-    use super::{Object, declare};
-
-    declare! {
-        allocate = c"malloc", fn(bytes: usize) -> Object;
-        free = c"free", fn(block: Object);
-    }
-}
-
-/// Makes libc give the calling thread, which is about to start, its heap. Which one it gets, and where, depends on who
-/// asked before; so each asks here, one after another in the recorded order. Only where addresses are to be the same.
-pub(crate) fn settle_heap() {
-    if environment::is_on() {
-        HEAPS.call(0, || {
-            // SAFETY: a block that nobody uses.
-            unsafe { heap::free(heap::allocate(1)) };
-        });
-    }
-}
 
 /// Declares fronts: the symbol, how many arguments it has, its state and its C signature.
 macro_rules! calls {

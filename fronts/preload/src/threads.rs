@@ -88,7 +88,6 @@ unsafe extern "C" fn before_run(frame: *mut Frame) -> usize {
         let [start, argument] = (*child).start;
         process::thread_started(child, real::thread_self());
         signals::started((*child).start_mask.take());
-        crate::libc_state::settle_heap();
         forget_specific();
         (*frame).watch(unwound);
         (*frame).args[0] = argument;

@@ -37,7 +37,11 @@ impl Mode {
 
     /// Whether this guest is run in this mode.
     pub(crate) fn suits(self, guest: &Guest) -> bool {
-        self != Mode::Gdb || guest.gdb
+        match self {
+            Mode::Gdb => guest.gdb,
+            Mode::Environment => guest.environment,
+            _ => true,
+        }
     }
 
     /// What tests and the list of known failures call it.

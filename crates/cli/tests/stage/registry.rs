@@ -40,6 +40,10 @@ pub(crate) struct Guest {
     /// Whether it is also replayed under gdb: it has a function `worker` and a global `transcript`.
     #[serde(default)]
     pub(crate) gdb: bool,
+    /// Also recorded with its environment. Not those whose threads end while others begin, or use the heap: which stack
+    /// and which heap libc gives a thread is not recorded yet.
+    #[serde(default)]
+    pub(crate) environment: bool,
     /// Whether gdb watches `transcript` in it.
     #[serde(default = "yes")]
     pub(crate) gdb_watch: bool,
