@@ -152,15 +152,27 @@ unsafe extern "C" fn on_call(_signal: i32, info: *mut Info, context: *mut Contex
     }
 }
 
+/// What became of a call that was trapped.
+#[derive(Clone, Copy, Debug)]
+enum Trapped {
+    /// Nothing: it is for somebody else.
+    Other,
+    /// It returned this.
+    Result(isize),
+    /// The context says how the thread goes on.
+    GoesOn,
+}
+
 /// Carries out the call at which `context` stands. `None` if the context says how the thread goes on.
 unsafe fn carry_out(context: &mut Context) -> Option<isize> {
     // SAFETY: the caller's promise, and what the program asks for is its own doing.
     unsafe {
-        if let Some(done) = signals::carry_out(context) {
-            return done;
-        }
-        if let Some(done) = processes::create(context) {
-            return done;
+        for trapped in [signals::carry_out, processes::create] {
+            match trapped(context) {
+                Trapped::Result(result) => return Some(result),
+                Trapped::GoesOn => return None,
+                Trapped::Other => {}
+            }
         }
         Some(call(context.number(), context.arguments()))
     }

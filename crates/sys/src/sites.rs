@@ -221,11 +221,9 @@ impl Sites {
             }
         }
         let mut kept = 0;
-        for i in 0..self.count {
-            if !entered[i] {
-                self.list[kept] = self.list[i];
-                kept += 1;
-            }
+        for (index, _) in entered[..self.count].iter().enumerate().filter(|&(_, &entered)| !entered) {
+            self.list[kept] = self.list[index];
+            kept += 1;
         }
         self.count = kept;
     }

@@ -27,6 +27,7 @@ const FORBID_UNSAFE: &[&str] = &[
     "crates/order/src/lib.rs",
     "crates/trace/src/lib.rs",
     "crates/symbols/src/lib.rs",
+    "crates/calls/src/lib.rs",
     "crates/cli/src/main.rs",
     "xtask/src/main.rs",
 ];

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 /// One guest: a program and what is expected of it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a line of the registry")]
 pub(crate) struct Guest {
     /// What tests call it.
     pub(crate) name: String,

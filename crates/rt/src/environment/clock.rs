@@ -11,6 +11,8 @@ const CLOCK_GETRES: usize = 229;
 const GETCPU: usize = 309;
 const AT_SYSINFO_EHDR: usize = 33;
 
+type Function = unsafe extern "C" fn(usize, usize, usize) -> isize;
+
 macro_rules! answers {
     ($($function:ident = $number:ident;)*) => {
         $(
@@ -46,7 +48,6 @@ pub(super) unsafe fn start(auxiliary: *const [usize; 2]) {
             at = at.add(1);
         }
     };
-    type Function = unsafe extern "C" fn(usize, usize, usize) -> isize;
     let replaced: [(&[u8], Function); 5] = [
         (b"__vdso_gettimeofday", gettimeofday),
         (b"__vdso_time", time),

@@ -120,9 +120,9 @@ unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> 
 }
 
 unsafe fn syscall6_of(number: usize, arguments: &[usize; 6]) -> isize {
-    let [a, b, c, d, e, f] = *arguments;
+    let a = arguments;
     // SAFETY: the caller's promise.
-    unsafe { syscall6(number, a, b, c, d, e, f) }
+    unsafe { syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5]) }
 }
 
 /// Keeps what a file shows in the memory just mapped.

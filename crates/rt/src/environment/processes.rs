@@ -3,7 +3,7 @@
 //! The program sees the recorded process ids only; where it names a process to
 //! the kernel, the id of the one that plays its part is put in.
 
-use super::Program;
+use super::{Program, Trapped};
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
@@ -64,11 +64,11 @@ fn forget(recorded: u32) {
     }
 }
 
-/// Carries out the call if it makes a thread or a process; see `signals::carry_out` for what it returns.
+/// Carries out the call if it makes a thread or a process.
 ///
 /// # Safety
 /// The context must be of a trapped call.
-pub(super) unsafe fn create(context: &mut Context) -> Option<Option<isize>> {
+pub(super) unsafe fn create(context: &mut Context) -> Trapped {
     let (number, arguments) = (context.number(), context.arguments());
     if number == CLONE && arguments[1] != 0 {
         if arguments[0] & CLONE_THREAD != 0 {
@@ -76,10 +76,10 @@ pub(super) unsafe fn create(context: &mut Context) -> Option<Option<isize>> {
         }
         // SAFETY: the caller's promise; the call names a stack.
         unsafe { context.clone_on_return() };
-        return Some(None);
+        return Trapped::GoesOn;
     }
     // SAFETY: the program's own call.
-    unsafe { create_directly(number, &arguments) }.map(Some)
+    unsafe { create_directly(number, &arguments) }.map_or(Trapped::Other, Trapped::Result)
 }
 
 /// [`create`] for a call that came by a jump: of a child on another stack nobody would know where it goes on, as in a
@@ -95,9 +95,9 @@ pub(super) unsafe fn create_directly(number: usize, arguments: &[usize; 6]) -> O
             // SAFETY: the program's own call.
             Some(unsafe { fork(CLONE, &given) })
         }
-        // SAFETY: the program's own call. A vfork child would go on in the frame of our handler.
         // Also of threads that nobody announced: the child would go on in our code, on an empty stack.
         CLONE3 => Some(ENOSYS),
+        // SAFETY: the program's own call. A vfork child would go on in the frame of our handler.
         FORK | VFORK => Some(unsafe { fork(FORK, &[0; 6]) }),
         _ => None,
     }
@@ -108,7 +108,9 @@ unsafe fn fork(number: usize, arguments: &[usize; 6]) -> isize {
     let present = unsafe { dispatch::program_call(number, arguments) };
     if present == 0 {
         dispatch::arm();
-        PLAYED.iter().for_each(|place| place.store(0, Ordering::Relaxed));
+        for place in &PLAYED {
+            place.store(0, Ordering::Relaxed);
+        }
         return 0;
     }
     settle(number, present)
@@ -181,8 +183,9 @@ pub(super) unsafe fn wait(thread: &mut Thread, number: usize, arguments: &[usize
 fn reap(recorded: u32) {
     let Some(present) = present(recorded).filter(|&pid| pid != runtime::pid()) else { return };
     replay::set_blocked(true, 0);
+    // Another child's end may interrupt the wait.
     // SAFETY: nothing is written.
-    unsafe { syscall6(WAITID, P_PID, present as usize, 0, WEXITED, 0, 0) };
+    while unsafe { syscall6(WAITID, P_PID, present as usize, 0, WEXITED, 0, 0) } == syscall::EINTR {}
     replay::set_blocked(false, 0);
     forget(recorded);
 }

@@ -4,7 +4,7 @@
 //! back when it returns, and because `SIGSYS` is ours: were it blocked, the next
 //! call would end the program.
 
-use super::memory;
+use super::{Trapped, memory};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_sys::dispatch::{self, SIGSYS};
 use relive_sys::signal::Context;
@@ -79,24 +79,23 @@ pub(super) fn foreign() {
     syscall::tgkill(syscall::getpid(), syscall::gettid(), SIGSYS);
 }
 
-/// Carries out the call if it is one of these. The outer `None` says that it isn't, the inner one that the context
-/// says how the thread goes on.
+/// Carries out the call if it is one of these.
 ///
 /// # Safety
 /// The context must be of a trapped call.
-pub(super) unsafe fn carry_out(context: &mut Context) -> Option<Option<isize>> {
+pub(super) unsafe fn carry_out(context: &mut Context) -> Trapped {
     let arguments = context.arguments();
     // SAFETY: the caller's promise.
     unsafe {
         match context.number() {
             RT_SIGRETURN => {
                 context.leave_handler();
-                Some(None)
+                Trapped::GoesOn
             }
-            RT_SIGPROCMASK => Some(Some(mask(context, &arguments))),
-            RT_SIGACTION => Some(Some(action(&arguments))),
-            SIGALTSTACK => Some(Some(stack(context, &arguments))),
-            _ => None,
+            RT_SIGPROCMASK => Trapped::Result(mask(context, &arguments)),
+            RT_SIGACTION => Trapped::Result(action(&arguments)),
+            SIGALTSTACK => Trapped::Result(stack(context, &arguments)),
+            _ => Trapped::Other,
         }
     }
 }
