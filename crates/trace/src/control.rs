@@ -198,6 +198,8 @@ pub struct TurnSlot {
     pub waits_for: AtomicU32,
     /// Kind of the event it is at (`order::Kind`), 0 if none.
     pub kind: AtomicU32,
+    /// If this thread has run its last event: so have all with an index from here to below this one. 0 if not known.
+    pub settled_until: AtomicU32,
 }
 
 /// Values of [`Divergence::cause`].

@@ -60,7 +60,10 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
         let settled = settle(control, turns, born);
         let mut safe = u64::MAX;
         let mut waited = false;
-        for (other, slot) in turns.iter().enumerate().take(1).chain(turns.iter().enumerate().take(born).skip(settled)) {
+        let mut at = 0;
+        while at < born {
+            let (other, slot) = (at, &turns[at]);
+            at = if at == 0 { settled } else { past_settled(turns, at, born).max(at + 1) };
             if other == index as usize {
                 continue;
             }
@@ -79,14 +82,29 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
     }
 }
 
+/// Whether a thread has run its last event. That stays so.
+fn is_settled(slot: &TurnSlot) -> bool {
+    slot.awaited.next.load(Ordering::Acquire) == u64::MAX && slot.state.load(Ordering::Acquire) != state::UNBORN
+}
+
+/// The first thread from `start` on that may have an event left. Runs of settled threads are remembered at their first
+/// one: a thread that lives long must not make each of a hundred thousand others look through all before it.
+fn past_settled(turns: &[TurnSlot], start: usize, born: usize) -> usize {
+    let mut at = start;
+    while at < born && is_settled(&turns[at]) {
+        at = (turns[at].settled_until.load(Ordering::Relaxed) as usize).max(at + 1);
+    }
+    if at > start + 1 {
+        turns[start].settled_until.fetch_max(at as u32, Ordering::Relaxed);
+    }
+    at
+}
+
 /// Moves the mark below which every thread has run its last event, so that scans stay short.
 fn settle(control: &relive_trace::control::Control, turns: &[TurnSlot], born: usize) -> usize {
     let start = (control.settled.load(Ordering::Acquire) as usize).max(1);
     let mut settled = start;
-    while settled < born
-        && turns[settled].awaited.next.load(Ordering::Acquire) == u64::MAX
-        && turns[settled].state.load(Ordering::Acquire) != state::UNBORN
-    {
+    while settled < born && is_settled(&turns[settled]) {
         settled += 1;
     }
     if settled > start {
