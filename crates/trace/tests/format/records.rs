@@ -100,7 +100,9 @@ proptest! {
         let mut decoder = Decoder::new(&stream);
         for &expected in &list {
             prop_assert_eq!(decoder.next_record(), Ok(Some(expected)));
-            prop_assert_eq!(decoder.payload(), behind(expected.1));
+            if let Record::Call { place: Place::Stream, .. } = expected.1 {
+                prop_assert_eq!(decoder.payload(), behind(expected.1));
+            }
         }
         prop_assert_eq!(decoder.next_record(), Ok(None));
     }
