@@ -156,7 +156,10 @@ impl Watch {
         if let Some(thread) = self.vanished(slots, kernel) {
             return Verdict::Stuck(Stuck::Vanished { thread });
         }
-        let runs = |slot: &&TurnSlot| slot.state.load(Acquire) == turn::RUNNING && lives(slot, kernel);
+        // A thread that was announced may never come: libc makes some only when a timer strikes.
+        let may_come = self.standstill(now) < BIRTH_MAX;
+        let comes = |slot: &TurnSlot| slot.tid.load(Relaxed) != 0 || may_come;
+        let runs = |slot: &&TurnSlot| slot.state.load(Acquire) == turn::RUNNING && comes(slot) && lives(slot, kernel);
         let any_runs = slots.iter().any(|slot| runs(&slot));
         if complete && !any_runs {
             let rest_since = *self.rest_since.get_or_insert(now);

@@ -7,14 +7,15 @@
 //!
 //! What a callback natively waits for, a timer set or a message sent by any
 //! thread, goes through the kernel: it joins the clock of all that may have
-//! started it, see `relive_rt::outside`.
+//! started it, see `relive_rt::outside`. Where the environment is recorded, the
+//! recording ends at the first request.
 
 use crate::real::{self, Object, Real, errno, set_errno};
 use crate::threads;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_rt::process::{Child, Creation};
-use relive_rt::{Mode, arena, mode, outside, process, runtime};
+use relive_rt::{Mode, arena, environment, mode, outside, process, runtime, stranger};
 use relive_sys::trampoline::Frame;
 use relive_sys::{detour, syscall, trampoline};
 
@@ -77,6 +78,10 @@ unsafe fn announce(frame: &mut Frame, event: *mut Event, repeats: bool) -> Asked
     unsafe {
         if mode() == Mode::Off || !by_thread(event) {
             return Asked::Nothing;
+        }
+        if environment::is_on() {
+            // What would make libc start the thread is answered from the recording in a replay: it would never come.
+            stranger::refuse("a callback in a thread of libc's, with the environment recorded,", frame.place);
         }
         outside::may_wake();
         let Some(memory) = arena::allocate(size_of::<Request>()) else { return Asked::Nothing };

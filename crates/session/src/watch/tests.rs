@@ -1,6 +1,6 @@
 //! The watch over slots and kernel states that no real process has to produce.
 
-use super::{Kernel, Stuck, TICK, Verdict, Watch};
+use super::{BIRTH_MAX, Kernel, Stuck, TICK, Verdict, Watch};
 use crate::processes::{SystemCall, ThreadState};
 use crate::shared::{Setup, Shared};
 use relive_trace::control::{TurnSlot, mode, turn};
@@ -99,6 +99,16 @@ fn threads_that_wait_for_each_other_are_stuck_within_two_seconds() {
     let (verdict, after) = stage.waits(0, 1, 9).waits(1, 0, 9).watch(LONG, |_| ());
     assert_eq!(verdict, Verdict::Stuck(Stuck::AllWait { thread: 0 }));
     assert!(after < LIMIT);
+}
+
+#[test]
+fn a_thread_that_was_announced_and_never_comes_holds_nobody_up_for_good() {
+    let threads = [(turn::WAITING, 1, 5), (turn::RUNNING, 0, 0)];
+    let stage = Stage::new(&threads, BRIEF);
+    stage.slot(1).tid.store(0, Relaxed);
+    let (verdict, after) = stage.waits(0, 1, 9).watch(LONG, |_| ());
+    assert_eq!(verdict, Verdict::Stuck(Stuck::AllWait { thread: 0 }));
+    assert!(after >= BIRTH_MAX);
 }
 
 #[test]
