@@ -7,6 +7,24 @@
 #include <sys/random.h>
 #include <sys/wait.h>
 
+// A child that stops and is made to go on.
+static void stopping(void)
+{
+    fflush(stdout);
+    pid_t made = fork();
+    must_be(made >= 0);
+    if (made == 0) {
+        raise(SIGSTOP);
+        _exit(42);
+    }
+    int status;
+    must_be(waitpid(made, &status, WUNTRACED) == made);
+    printf("%d %s by %d\n", made, WIFSTOPPED(status) ? "stopped" : "did not stop", WSTOPSIG(status));
+    must_be(kill(made, SIGCONT) == 0);
+    must_be(waitpid(made, &status, 0) == made);
+    printf("then %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
 int main(int count, char **arguments)
 {
     if (count != 2)
@@ -33,6 +51,7 @@ int main(int count, char **arguments)
         printf("child %d: %d is %s %d\n", child, made, WIFEXITED(status) ? "exited" : "killed",
                WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
     }
+    stopping();
     close(ends[1]);
     char text[4096];
     long got = read(ends[0], text, sizeof text - 1);

@@ -51,6 +51,15 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
+/// The id of this process as the program knows it: the recorded one, where the environment is replayed.
+pub fn own_id() -> u32 {
+    if is_on() && runtime::process_mode() == Mode::Replay {
+        runtime::plan().process(runtime::process()).pid
+    } else {
+        runtime::pid()
+    }
+}
+
 /// From here on the calling process's system calls come here, if the session wants that.
 ///
 /// # Safety
@@ -213,7 +222,13 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
     unsafe {
         match effect {
             Effect::Memory => memory::carry_out(thread, number, arguments),
-            Effect::Wait => processes::wait(thread, number, arguments),
+            Effect::Wait => {
+                let result = emulate(thread, number, arguments, relive_calls::execute_outputs(number));
+                if runtime::mode() == Mode::Replay {
+                    processes::waited(number, arguments, result);
+                }
+                result
+            }
             Effect::Signals if processes::sends_signal(number) => processes::signal(thread, number, arguments),
             // What else has to do with signals happens in a replay where the recording says.
             Effect::Signals => emulate(thread, number, arguments, relive_calls::execute_outputs(number)),

@@ -255,7 +255,8 @@ impl Watch {
             }
             let Some(state) = kernel.state(pid, tid) else { continue };
             let call = kernel.call(pid, tid);
-            let sleeps = matches!(state.letter, 'S' | 'D') && !waits_for_input(call, pid);
+            // One that stopped itself waits as well: for whoever makes it go on.
+            let sleeps = matches!(state.letter, 'S' | 'D' | 'T') && !waits_for_input(call, pid);
             let enough = still >= self.patience(call, slots, pid);
             let seen = self.running[index].get_or_insert(Running { ticks: state.ticks, slept: sleeps });
             let burnt = Duration::from_secs(state.ticks.saturating_sub(seen.ticks)) / TICKS_PER_SECOND;

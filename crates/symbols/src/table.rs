@@ -182,7 +182,10 @@ pub const GROUPS: &[Group] = &[
         "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk",
     ]),
     group(PassThrough, Thread, "strikes the calling thread at this very place in every run", &[
-        "raise", "gsignal", "abort",
+        "abort",
+    ]),
+    group(Seen, Thread, "strikes at this very place in every run; one that stops the process makes it wait for another", &[
+        "raise", "gsignal",
     ]),
     group(Ordered, Thread, "opens or closes the thread for handlers: one event on no object", &[
         "sigprocmask", "pthread_sigmask", "sigblock", "sigsetmask", "sighold", "sigrelse",

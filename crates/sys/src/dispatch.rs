@@ -12,6 +12,7 @@
 //! start without it.
 
 use crate::signal::{Context, Info, own_code};
+use crate::syscall::number::{PRCTL, RT_SIGACTION};
 use crate::syscall::syscall6;
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -21,9 +22,7 @@ pub const SIGSYS: u32 = 31;
 /// `si_code` of a dispatched call.
 pub const SYS_USER_DISPATCH: i32 = 2;
 
-const PRCTL: usize = 157;
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
-const RT_SIGACTION: usize = 13;
 const SA_SIGINFO: u64 = 4;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SA_NODEFER: u64 = 0x4000_0000;
@@ -258,6 +257,7 @@ impl Context {
 mod tests {
     use super::{arm, install, is_program_call, program_call};
     use crate::signal::{Context, Info};
+    use crate::syscall::number::{FORK, GETPID, MPROTECT, WAIT4};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     static SEEN: AtomicUsize = AtomicUsize::new(0);
@@ -275,24 +275,25 @@ mod tests {
         const CODE: [u8; 8] = [0x89, 0xF8, 0x48, 0x89, 0xF7, 0x0F, 0x05, 0xC3];
         let page = crate::syscall::mmap(4096, crate::syscall::MAP_PRIVATE_ANONYMOUS, -1, 0);
         assert!(page > 0);
-        // SAFETY: a fresh page of our own, made executable (10 is mprotect, 5 is read and execute).
+        // SAFETY: a fresh page of our own, made executable (5 is read and execute).
         let call: extern "C" fn(u32, usize) -> isize = unsafe {
             core::ptr::copy_nonoverlapping(CODE.as_ptr(), page as *mut u8, CODE.len());
-            assert_eq!(program_call(10, &[page as usize, 4096, 5, 0, 0, 0]), 0);
+            assert_eq!(program_call(MPROTECT, &[page as usize, 4096, 5, 0, 0, 0]), 0);
             core::mem::transmute(page)
         };
         // Dispatch stays with the thread, which ends by calls of libc's: they get wrong answers from here on.
-        let child = unsafe {
-            // SAFETY: fork in a test; the child makes no call but through our own code.
-            program_call(57, &[0; 6])
-        };
+        // SAFETY: fork in a test; the child makes no call but through our own code.
+        let child = unsafe { program_call(FORK, &[0; 6]) };
         if child == 0 {
-            let ok = install(add_one) && arm() && call(39, 1233) == 1234 && SEEN.load(Ordering::Relaxed) == 39;
+            let ok = install(add_one)
+                && arm()
+                && call(GETPID as u32, 1233) == 1234
+                && SEEN.load(Ordering::Relaxed) == GETPID;
             crate::syscall::exit_group(u32::from(!ok));
         }
         let mut status = 0i32;
         // SAFETY: wait4 writes the status.
-        let reaped = unsafe { program_call(61, &[child as usize, (&raw mut status).addr(), 0, 0, 0, 0]) };
+        let reaped = unsafe { program_call(WAIT4, &[child as usize, (&raw mut status).addr(), 0, 0, 0, 0]) };
         assert_eq!((reaped, status), (child, 0));
         assert!(!is_program_call(page as usize));
     }

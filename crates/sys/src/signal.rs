@@ -3,15 +3,11 @@
 //!
 //! Apart from the other calls because it knows layouts of x86-64 Linux.
 
+use crate::syscall::number::{
+    RT_SIGACTION, RT_SIGPROCMASK, RT_TGSIGQUEUEINFO, TIMER_CREATE, TIMER_DELETE, TIMER_SETTIME,
+};
 use crate::syscall::syscall6;
 use core::ops::Range;
-
-const RT_SIGACTION: usize = 13;
-const RT_SIGPROCMASK: usize = 14;
-const TIMER_CREATE: usize = 222;
-const TIMER_SETTIME: usize = 223;
-const TIMER_DELETE: usize = 226;
-const RT_TGSIGQUEUEINFO: usize = 297;
 
 /// `siginfo_t`: 128 bytes.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Numbers from `asm/unistd_64.h` that the runtime itself uses.
+/// Numbers from `asm/unistd_64.h` that the runtime itself uses or looks for.
 pub mod number {
     #![allow(missing_docs)]
     pub const READ: usize = 0;
@@ -16,24 +16,66 @@ pub mod number {
     pub const MMAP: usize = 9;
     pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
+    pub const BRK: usize = 12;
+    pub const RT_SIGACTION: usize = 13;
     pub const RT_SIGPROCMASK: usize = 14;
+    pub const RT_SIGRETURN: usize = 15;
     pub const PREAD64: usize = 17;
     pub const PWRITE64: usize = 18;
-    pub const READLINK: usize = 89;
+    pub const WRITEV: usize = 20;
     pub const SCHED_YIELD: usize = 24;
+    pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;
+    pub const DUP: usize = 32;
+    pub const DUP2: usize = 33;
     pub const GETPID: usize = 39;
+    pub const SENDFILE: usize = 40;
+    pub const SENDTO: usize = 44;
+    pub const CLONE: usize = 56;
+    pub const FORK: usize = 57;
+    pub const VFORK: usize = 58;
     pub const EXIT: usize = 60;
+    pub const WAIT4: usize = 61;
     pub const KILL: usize = 62;
+    pub const FCNTL: usize = 72;
+    pub const READLINK: usize = 89;
+    pub const GETTIMEOFDAY: usize = 96;
     pub const GETPPID: usize = 110;
+    pub const RT_SIGQUEUEINFO: usize = 129;
+    pub const RT_SIGSUSPEND: usize = 130;
+    pub const SIGALTSTACK: usize = 131;
+    pub const PRCTL: usize = 157;
     pub const GETTID: usize = 186;
+    pub const TKILL: usize = 200;
+    pub const TIME: usize = 201;
     pub const FUTEX: usize = 202;
+    pub const TIMER_CREATE: usize = 222;
+    pub const TIMER_SETTIME: usize = 223;
+    pub const TIMER_DELETE: usize = 226;
+    pub const CLOCK_GETTIME: usize = 228;
+    pub const CLOCK_GETRES: usize = 229;
     pub const EXIT_GROUP: usize = 231;
     pub const TGKILL: usize = 234;
+    pub const WAITID: usize = 247;
     pub const OPENAT: usize = 257;
+    pub const PSELECT6: usize = 270;
+    pub const PPOLL: usize = 271;
+    pub const SPLICE: usize = 275;
+    pub const EPOLL_PWAIT: usize = 281;
+    pub const DUP3: usize = 292;
+    pub const PWRITEV: usize = 296;
     pub const RT_TGSIGQUEUEINFO: usize = 297;
     pub const PRLIMIT64: usize = 302;
+    pub const GETCPU: usize = 309;
+    pub const PROCESS_VM_READV: usize = 310;
+    pub const PROCESS_VM_WRITEV: usize = 311;
     pub const MEMBARRIER: usize = 324;
+    pub const COPY_FILE_RANGE: usize = 326;
+    pub const PWRITEV2: usize = 328;
+    pub const PIDFD_SEND_SIGNAL: usize = 424;
+    pub const CLONE3: usize = 435;
+    pub const CLOSE_RANGE: usize = 436;
+    pub const EPOLL_PWAIT2: usize = 441;
 }
 
 /// `EINTR`, negated as the kernel returns it.

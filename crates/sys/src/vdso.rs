@@ -1,7 +1,8 @@
 //! The image of functions that the kernel maps into every process: finding one,
 //! and making it go elsewhere.
 
-use crate::syscall::{number, syscall6};
+use crate::syscall::number::MPROTECT;
+use crate::syscall::syscall6;
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
@@ -14,7 +15,6 @@ const PAGE: usize = 4096;
 const PAGES: usize = 16;
 const PROT_READ_EXEC: usize = 5;
 const PROT_ALL: usize = 7;
-const MPROTECT: usize = number::MPROTECT;
 
 /// The image.
 #[derive(Clone, Copy, Debug)]
@@ -128,9 +128,8 @@ unsafe fn gnu_count(table: usize) -> usize {
 mod tests {
     use super::Vdso;
     use crate::dispatch::program_call;
+    use crate::syscall::number::{FORK, WAIT4};
 
-    const FORK: usize = 57;
-    const WAIT4: usize = 61;
     const AT_SYSINFO_EHDR: usize = 33;
 
     fn image() -> Vdso {

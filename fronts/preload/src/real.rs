@@ -151,6 +151,7 @@ real! {
     sigrelse = c"sigrelse", fn(number: c_int) -> c_int;
     sigprocmask = c"sigprocmask", fn(how: c_int, new: Object, old: Object) -> c_int;
     thread_mask = c"pthread_sigmask", fn(how: c_int, new: Object, old: Object) -> c_int;
+    raise = c"raise", fn(number: c_int) -> c_int;
     system_call = c"syscall", fn();
     once = c"pthread_once", fn(control: Object, routine: usize) -> c_int;
     attributes_mask = c"pthread_attr_getsigmask_np", fn(attributes: Object, mask: Object) -> c_int;

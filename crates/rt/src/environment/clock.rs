@@ -2,13 +2,9 @@
 //! processor's number. They are made to come here.
 
 use super::call;
+use relive_sys::syscall::number::{CLOCK_GETRES, CLOCK_GETTIME, GETCPU, GETTIMEOFDAY, TIME};
 use relive_sys::vdso::Vdso;
 
-const GETTIMEOFDAY: usize = 96;
-const TIME: usize = 201;
-const CLOCK_GETTIME: usize = 228;
-const CLOCK_GETRES: usize = 229;
-const GETCPU: usize = 309;
 const AT_SYSINFO_EHDR: usize = 33;
 
 type Function = unsafe extern "C" fn(usize, usize, usize) -> isize;

@@ -6,6 +6,7 @@
 use crate::runtime;
 use core::sync::atomic::{AtomicU8, Ordering};
 use relive_sys::syscall;
+use relive_sys::syscall::number::{CLOSE, CLOSE_RANGE, DUP, DUP2, DUP3, FCNTL};
 
 /// Descriptors above these are not followed: a program that writes to its output by such a one shows nothing.
 const FOLLOWED: usize = 4096;
@@ -13,12 +14,6 @@ const FOLLOWED: usize = 4096;
 /// For each descriptor 0, or the descriptor of the launcher (1 or 2) that shows what is written to it.
 static SHOWN: [AtomicU8; FOLLOWED] = [const { AtomicU8::new(0) }; FOLLOWED];
 
-const CLOSE: usize = 3;
-const DUP: usize = 32;
-const DUP2: usize = 33;
-const FCNTL: usize = 72;
-const DUP3: usize = 292;
-const CLOSE_RANGE: usize = 436;
 const F_DUPFD: usize = 0;
 const F_DUPFD_CLOEXEC: usize = 1030;
 const CLOSE_RANGE_CLOEXEC: usize = 4;

@@ -14,16 +14,10 @@ use crate::{chunk, record, replay, report, writer};
 use relive_order::Kind;
 use relive_sys::dispatch;
 use relive_sys::lock::Lock;
+use relive_sys::syscall::number::{BRK, MMAP, MPROTECT, MREMAP, MUNMAP, PROCESS_VM_READV, PROCESS_VM_WRITEV};
 use relive_sys::syscall::{self, syscall6};
 use relive_trace::layout::stop;
 
-const MMAP: usize = 9;
-const MPROTECT: usize = 10;
-const MUNMAP: usize = 11;
-const BRK: usize = 12;
-const MREMAP: usize = 25;
-const PROCESS_VM_READV: usize = 310;
-const PROCESS_VM_WRITEV: usize = 311;
 const EFAULT: isize = -14;
 
 const PROT_READ: usize = 1;

@@ -7,16 +7,10 @@ use crate::runtime::{self, Mode};
 use crate::{record, replay};
 use core::sync::atomic::Ordering;
 use relive_sys::syscall;
+use relive_sys::syscall::number::{
+    COPY_FILE_RANGE, PWRITE64, PWRITEV, PWRITEV2, SENDFILE, SENDTO, SPLICE, WRITE, WRITEV,
+};
 
-const WRITE: usize = 1;
-const PWRITE64: usize = 18;
-const WRITEV: usize = 20;
-const SENDFILE: usize = 40;
-const SENDTO: usize = 44;
-const SPLICE: usize = 275;
-const COPY_FILE_RANGE: usize = 326;
-const PWRITEV: usize = 296;
-const PWRITEV2: usize = 328;
 /// Descriptors that an image starts with.
 const STANDARD: usize = 3;
 

@@ -3,7 +3,7 @@
 //! The program sees the recorded process ids only; where it names a process to
 //! the kernel, the id of the one that plays its part is put in.
 
-use super::{Program, Trapped};
+use super::{Trapped, own_id};
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
@@ -11,25 +11,20 @@ use crate::{outside, process, writer};
 use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::dispatch;
 use relive_sys::signal::Context;
+use relive_sys::syscall::number::{
+    CLONE, CLONE3, EXIT_GROUP, FORK, KILL, PIDFD_SEND_SIGNAL, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO, TGKILL, TKILL, VFORK,
+    WAIT4, WAITID,
+};
 use relive_sys::syscall::{self, syscall6};
 
-const CLONE: usize = 56;
-const FORK: usize = 57;
-const VFORK: usize = 58;
-const WAIT4: usize = 61;
-const KILL: usize = 62;
-const EXIT_GROUP: usize = 231;
-const TGKILL: usize = 234;
-const RT_SIGQUEUEINFO: usize = 129;
-const TKILL: usize = 200;
-const WAITID: usize = 247;
-const RT_TGSIGQUEUEINFO: usize = 297;
-const PIDFD_SEND_SIGNAL: usize = 424;
-const CLONE3: usize = 435;
 const ENOSYS: isize = -38;
 const CLONE_VM: usize = 0x100;
 const CLONE_THREAD: usize = 0x1_0000;
+const WSTOPPED: usize = 2;
 const WEXITED: usize = 4;
+const WCONTINUED: usize = 8;
+const CLD_STOPPED: u32 = 5;
+const CLD_CONTINUED: u32 = 6;
 const P_PID: usize = 1;
 /// Children that a process has at the same time, at most, for a replay to translate all their ids.
 const CHILDREN: usize = 1024;
@@ -48,7 +43,7 @@ fn remember(recorded: u32, present: u32) {
 
 /// The process that plays the part of a recorded one: this one or a child.
 fn present(recorded: u32) -> Option<u32> {
-    if recorded == runtime::plan().process(runtime::process()).pid {
+    if recorded == own_id() {
         return Some(runtime::pid());
     }
     let entries = PLAYED.iter().map(|place| place.load(Ordering::Acquire));
@@ -144,50 +139,50 @@ pub(super) extern "C" fn created(flags: usize, result: isize) -> isize {
     settle(CLONE, result)
 }
 
-/// `wait4` and `waitid`: the recorded answer, and the child that plays the part of the recorded one is reaped.
+/// After `wait4` or `waitid` in a replay: waits until the child that plays the part of the recorded one has changed in
+/// the same way, and takes it.
 ///
 /// # Safety
-/// As for the call itself.
-pub(super) unsafe fn wait(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
-    let outputs = relive_calls::execute_outputs(number);
-    let before = relive_calls::before(outputs, arguments, &Program);
-    if runtime::mode() == Mode::Record {
-        // SAFETY: the caller's promise; after the call the kernel has written the pieces.
-        unsafe {
-            let result = dispatch::program_call(number, arguments);
-            writer::append_call(thread, number, result, &|visit| {
-                relive_calls::written(outputs, arguments, &before, result, &Program, visit);
-            });
-            return result;
-        }
-    }
-    let taken = replayed::take(number);
-    let mut filler = taken.filler();
-    relive_calls::written(outputs, arguments, &before, taken.result, &Program, &mut |address, length| {
-        // SAFETY: memory that the kernel wrote in the recording, by the same arguments.
-        unsafe { filler.fill(address, length) };
-    });
-    filler.finish(number);
+/// The outputs of the call must be in place.
+pub(super) unsafe fn waited(number: usize, arguments: &[usize; 6], result: isize) {
+    /// `si_code` and `si_pid`.
+    const CODE: usize = 8;
+    const PID: usize = 12;
+    // SAFETY: what the kernel wrote in the recording, and the replay put there.
+    let word = |address: usize| unsafe { (address as *const u32).read_unaligned() };
     match number {
-        WAIT4 if taken.result > 0 => reap(taken.result as u32),
-        WAITID if taken.result == 0 && arguments[2] != 0 => {
-            // SAFETY: the siginfo that was just filled; the child's id is its fourth word.
-            let child = unsafe { ((arguments[2] + 12) as *const u32).read_unaligned() };
-            reap(child);
+        WAIT4 if result > 0 => {
+            // Who does not ask for the status waits for the end.
+            let status = if arguments[1] == 0 { 0 } else { word(arguments[1]) };
+            let change = match (status, status & 0xFF) {
+                (0xFFFF, _) => WCONTINUED,
+                (_, 0x7F) => WSTOPPED,
+                _ => WEXITED,
+            };
+            take_change(result as u32, change);
+        }
+        WAITID if result == 0 && arguments[2] != 0 => {
+            let change = match word(arguments[2] + CODE) {
+                CLD_STOPPED => WSTOPPED,
+                CLD_CONTINUED => WCONTINUED,
+                _ => WEXITED,
+            };
+            take_change(word(arguments[2] + PID), change);
         }
         _ => {}
     }
-    taken.result
 }
 
-fn reap(recorded: u32) {
+fn take_change(recorded: u32, change: usize) {
     let Some(present) = present(recorded).filter(|&pid| pid != runtime::pid()) else { return };
     replay::set_blocked(true, 0);
     // Another child's end may interrupt the wait.
     // SAFETY: nothing is written.
-    while unsafe { syscall6(WAITID, P_PID, present as usize, 0, WEXITED, 0, 0) } == syscall::EINTR {}
+    while unsafe { syscall6(WAITID, P_PID, present as usize, 0, change, 0, 0) } == syscall::EINTR {}
     replay::set_blocked(false, 0);
-    forget(recorded);
+    if change == WEXITED {
+        forget(recorded);
+    }
 }
 
 /// Whether a call sends a signal to a process or thread.

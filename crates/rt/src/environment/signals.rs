@@ -9,16 +9,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_sys::dispatch::{self, SIGSYS};
 use relive_sys::signal::Context;
 use relive_sys::syscall;
+use relive_sys::syscall::number::{
+    EPOLL_PWAIT, EPOLL_PWAIT2, PPOLL, PSELECT6, RT_SIGACTION, RT_SIGPROCMASK, RT_SIGRETURN, RT_SIGSUSPEND, SIGALTSTACK,
+};
 
-const RT_SIGACTION: usize = 13;
-const RT_SIGPROCMASK: usize = 14;
-const RT_SIGRETURN: usize = 15;
-const RT_SIGSUSPEND: usize = 130;
-const SIGALTSTACK: usize = 131;
-const PSELECT6: usize = 270;
-const PPOLL: usize = 271;
-const EPOLL_PWAIT: usize = 281;
-const EPOLL_PWAIT2: usize = 441;
 const EINVAL: isize = -22;
 const EFAULT: isize = -14;
 const OURS: u64 = 1 << (SIGSYS - 1);

@@ -98,11 +98,6 @@ impl Filler {
         self.taken.bytes as usize - self.done
     }
 
-    /// The next bytes, if all of them stand in the stream.
-    pub fn in_stream(&self) -> &'static [u8] {
-        self.taken.payload.get(self.done..).unwrap_or(&[])
-    }
-
     /// Fills memory of the program with the next bytes.
     ///
     /// # Safety

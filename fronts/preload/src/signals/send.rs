@@ -9,8 +9,8 @@ use crate::real::{self, Object, errno, set_errno};
 use core::ffi::c_int;
 use relive_order::Kind;
 use relive_rt::object::{Internal, internal};
-use relive_rt::{Mode, mode, outside, record, replay, runtime, thread};
-use relive_sys::front;
+use relive_rt::{Mode, environment, mode, outside, record, replay, thread};
+use relive_sys::{detour, front};
 
 /// Whom a call sends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum Target {
 }
 
 fn process(pid: c_int) -> Target {
-    if pid == 0 || pid == -1 || pid.unsigned_abs() == runtime::pid() { Target::Here } else { Target::Elsewhere }
+    if pid == 0 || pid == -1 || pid.unsigned_abs() == environment::own_id() { Target::Here } else { Target::Elsewhere }
 }
 
 /// `effect` returns 0 or an error number.
@@ -38,6 +38,7 @@ fn send(number: c_int, target: Target, place: usize, effect: impl FnOnce() -> c_
             if error != 0 {
                 record::failure(Kind::Kill, error);
             }
+            wait_if_stopped(number);
             // What the process sends to itself has struck when the call returns.
             record::arrive();
             error
@@ -45,14 +46,59 @@ fn send(number: c_int, target: Target, place: usize, effect: impl FnOnce() -> c_
         Mode::Replay => {
             replay::enter(Kind::Kill, place);
             let suppressed = number == 0 || (target == Target::Here && is_handled(number));
+            let leave = || replay::leave(Kind::Kill, &[internal(Internal::Signals)], false);
+            // Whoever makes a process go on that stops itself may need this event.
+            let stopped = stops(number) && target != Target::Elsewhere;
+            if stopped {
+                leave();
+            }
             let error = if suppressed { 0 } else { effect() };
-            replay::leave(Kind::Kill, &[internal(Internal::Signals)], false);
+            if !stopped {
+                leave();
+            }
             let error = replay::failure_of_last(Kind::Kill).unwrap_or(if suppressed { 0 } else { error });
+            wait_if_stopped(number);
             replay::deliver_due();
             error
         }
     }
 }
+
+/// A process that stopped itself has waited for whoever made it go on.
+fn wait_if_stopped(number: c_int) {
+    if stops(number) {
+        outside::may_have_waited();
+    }
+}
+
+/// Whether a signal stops the process by default.
+fn stops(number: c_int) -> bool {
+    const FIRST: c_int = 19;
+    const LAST: c_int = 22;
+    (FIRST..=LAST).contains(&number)
+}
+
+/// Where a call of `raise` goes on. Only a stop is our business; a handler may leave all others by a jump or an exception.
+unsafe extern "C" fn before_raise(number: usize, _: usize, _: usize, _: usize, _: usize, _place: usize) -> usize {
+    if stops(number as c_int) { raise_and_wait as *const () as usize } else { real::at::raise.address() }
+}
+
+unsafe extern "C" fn raise_and_wait(number: c_int) -> c_int {
+    outside::may_wake();
+    // SAFETY: forwarded.
+    let result = unsafe { real::raise(number) };
+    outside::may_have_waited();
+    result
+}
+
+detour!(
+    /// `raise`
+    raise, before_raise
+);
+detour!(
+    /// `gsignal`
+    gsignal, before_raise
+);
 
 /// The same for calls that return -1 and set `errno`.
 fn send_or_fail(number: c_int, target: Target, place: usize, effect: impl FnOnce() -> c_int) -> c_int {
