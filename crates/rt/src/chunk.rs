@@ -8,6 +8,7 @@
 //! open: programs close descriptors that they don't know.
 
 use crate::inputs;
+use crate::path::Path;
 use crate::report;
 use crate::runtime::{self, Mode};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -241,7 +242,7 @@ fn reserve(end: u64) -> Result<u64, u32> {
 
 /// How far the process image `process` of this recording came, by its data file; 0 if there is none.
 pub fn latest_clock_of(process: u32) -> u64 {
-    let path = Path::of(process);
+    let path = Path::data(process);
     let fd = syscall::open(path.as_bytes(), syscall::O_RDONLY);
     if fd < 0 {
         return 0;
@@ -253,7 +254,7 @@ pub fn latest_clock_of(process: u32) -> u64 {
 
 /// Maps one span of this process's file.
 fn map(offset: u64) -> Result<usize, u32> {
-    let path = Path::of(runtime::process());
+    let path = Path::data(runtime::process());
     let mut fd = syscall::open(path.as_bytes(), syscall::O_RDWR);
     if fd < 0 {
         fd = syscall::open(path.as_bytes(), syscall::O_RDWR | syscall::O_CREATE_NEW);
@@ -264,70 +265,4 @@ fn map(offset: u64) -> Result<usize, u32> {
     let address = syscall::mmap(SPAN_BYTES as usize, syscall::MAP_SHARED, fd as i32, offset);
     syscall::close(fd as u32);
     if address < 0 { Err(stop::NO_SPACE) } else { Ok(address as usize) }
-}
-
-/// The path of a file of the trace, with a final zero.
-#[derive(Debug)]
-pub struct Path {
-    bytes: [u8; 4200],
-    len: usize,
-}
-
-impl Path {
-    /// The inputs file of this process image, in a recording and in its replays.
-    pub fn inputs() -> Self {
-        let mut path = Self { bytes: [0; 4200], len: 0 };
-        let control = runtime::session();
-        path.push(&control.source[..control.source_len as usize]);
-        path.push(b"/p");
-        path.decimal5(runtime::process());
-        path.push(b".inputs\0");
-        path
-    }
-
-    /// For a call of the kernel.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    /// The data file of a process image.
-    fn of(process: u32) -> Self {
-        let mut path = Self { bytes: [0; 4200], len: 0 };
-        let control = runtime::session();
-        path.push(&control.folder[..control.folder_len as usize]);
-        path.push(if runtime::mode() == Mode::Replay { b"/learn-p" } else { b"/p" });
-        path.decimal5(process);
-        path.push(b".trace\0");
-        path
-    }
-
-    fn push(&mut self, part: &[u8]) {
-        self.bytes[self.len..self.len + part.len()].copy_from_slice(part);
-        self.len += part.len();
-    }
-
-    fn decimal5(&mut self, value: u32) {
-        let mut digits = [0u8; 10];
-        let mut v = value;
-        for d in digits.iter_mut().rev() {
-            *d = b'0' + (v % 10) as u8;
-            v /= 10;
-        }
-        let first = digits[..5].iter().position(|&d| d != b'0').unwrap_or(5);
-        self.push(&digits[first..]);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Path;
-
-    #[test]
-    fn file_names_have_five_digits_or_more() {
-        for (value, want) in [(0, "00000"), (42, "00042"), (99_999, "99999"), (123_456, "123456")] {
-            let mut p = Path { bytes: [0; 4200], len: 0 };
-            p.decimal5(value);
-            assert_eq!(&p.bytes[..p.len], want.as_bytes());
-        }
-    }
 }

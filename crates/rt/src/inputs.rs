@@ -6,7 +6,7 @@
 //! stays open: programs close descriptors that they don't know, and opening the
 //! file again costs a fraction of what is written.
 
-use crate::chunk::Path;
+use crate::path::Path;
 use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::syscall;
 

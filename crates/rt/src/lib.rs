@@ -21,6 +21,7 @@ pub mod link;
 pub mod object;
 pub mod once;
 pub mod outside;
+pub mod path;
 pub mod process;
 pub mod record;
 pub mod replay;
