@@ -36,6 +36,8 @@ pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Option<u64>
     }
     let (mut at, mut complete) = (offset, true);
     pieces(&mut |address, length| {
+        // What lies behind belongs to another call, even if a length has changed meanwhile.
+        let length = length.min((offset + total - at) as usize);
         // SAFETY: the caller's promise.
         complete = complete && unsafe { write_all(fd as u32, address, length, at) };
         at += length as u64;

@@ -68,17 +68,21 @@ pub type Pieces<'a> = &'a dyn Fn(&mut dyn FnMut(usize, usize));
 pub unsafe fn append_call(thread: &mut Thread, number: usize, result: isize, pieces: Pieces<'_>) {
     let mut total = 0u64;
     pieces(&mut |_, length| total += length as u64);
-    // A call takes in at most two gigabytes.
-    let (number, result, bytes) = (number as u16, result as i64, total as u32);
+    let bytes = u32::try_from(total).expect("no call takes in four gigabytes, and no larger mapping is kept");
+    let (number, result) = (number as u16, result as i64);
     if bytes <= CALL_BYTES_MAX {
         let place = Place::Stream;
         return append_with(thread, Record::Call { number, result, bytes, place }, |mut to| {
+            let mut left = bytes as usize;
             pieces(&mut |address, length| {
-                // SAFETY: the caller's promise; `append_with` made room for so many bytes.
+                // A length may stand in memory that another thread of the program changes meanwhile.
+                let length = length.min(left);
+                // SAFETY: the caller's promise; `append_with` made room for so many bytes, and `left` of them are free.
                 unsafe {
                     core::ptr::copy_nonoverlapping(address as *const u8, to, length);
                     to = to.add(length);
                 }
+                left -= length;
             });
         });
     }

@@ -33,6 +33,8 @@ const MREMAP_FIXED: usize = 2;
 
 /// First byte of what is kept of a mapped file: its contents follow.
 const CONTENTS: u8 = b'C';
+/// So much of a file is not kept: a call's bytes are counted in 32 bits.
+const CONTENTS_MAX: usize = u32::MAX as usize - 1;
 /// First byte of what is kept of a mapped file: an [`Identity`] and the path follow.
 const NAMED: u8 = b'N';
 const PATH_MAX: usize = 4096;
@@ -125,10 +127,10 @@ unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize
     let [_, length, protection, flags, fd, offset] = *arguments;
     let fd = fd as u32;
     let Some(size) = syscall::file_size(fd) else {
-        return refuse(thread, "a mapped device");
+        return refuse(thread, "a mapped device, which others may change");
     };
     if flags & MAP_TYPE == MAP_SHARED && protection & PROT_WRITE != 0 {
-        return refuse(thread, "a shared, writable mapping of a file");
+        return refuse(thread, "a shared, writable mapping of a file, which others may change");
     }
     let held = (size.saturating_sub(offset as u64)).min(length as u64) as usize;
     let mut head = [0u8; 4];
@@ -147,6 +149,9 @@ unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize
                 visit(name.as_ptr().addr(), name.len());
             });
         };
+    }
+    if held >= CONTENTS_MAX {
+        return refuse(thread, "a mapping of more of a file than is kept");
     }
     // SAFETY: a mapping of our own, or the one just made.
     unsafe {
@@ -174,7 +179,7 @@ fn identity(fd: u32) -> Option<Identity> {
 #[inline(never)] // Its buffers would weigh on the stack of every call.
 fn refuse(thread: &Thread, what: &str) {
     report::line(format_args!(
-        "recording stopped: the program uses {what}, which others may change; it goes on, the trace is valid up to here"
+        "recording stopped: the program uses {what}; it goes on, the trace is valid up to here"
     ));
     chunk::stop_recording(stop::REFUSED, thread.clock_base());
 }
