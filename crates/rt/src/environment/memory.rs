@@ -178,9 +178,7 @@ fn identity(fd: u32) -> Option<Identity> {
 /// What no replay could have again ends the recording.
 #[inline(never)] // Its buffers would weigh on the stack of every call.
 fn refuse(thread: &Thread, what: &str) {
-    report::line(format_args!(
-        "recording stopped: the program uses {what}; it goes on, the trace is valid up to here"
-    ));
+    report::line(format_args!("recording stopped: the program uses {what}; it goes on, the trace is valid up to here"));
     chunk::stop_recording(stop::REFUSED, thread.clock_base());
 }
 
