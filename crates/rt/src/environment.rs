@@ -24,20 +24,24 @@
 
 mod clock;
 mod descriptors;
+pub mod heap;
 mod memory;
+mod ordered;
 mod output;
 mod processes;
 mod signals;
+pub mod stacks;
 
 use crate::replay::calls as replayed;
 use crate::report;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
-use crate::{chunk, process, writer};
+use crate::{chunk, process, replay, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::signal::{Context, Info, is_own_code};
+use relive_sys::syscall::number::{DUP2, DUP3, GETPID, GETTID, MMAP, OPENAT, PRLIMIT64};
 use relive_sys::{maps, sites};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
@@ -110,7 +114,11 @@ unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6]) -> isi
 /// Only in a fork child while it has one thread.
 pub unsafe fn reset_after_fork() {
     // SAFETY: the caller's promise.
-    unsafe { memory::reset_after_fork() };
+    unsafe {
+        memory::reset_after_fork();
+        heap::reset_after_fork();
+        processes::reset_after_fork();
+    }
 }
 
 fn lack() {
@@ -194,7 +202,11 @@ unsafe fn carry_out(context: &mut Context) -> Option<isize> {
 pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
     // SAFETY: the caller's promise, in each branch.
     unsafe {
-        let Some(thread) = taking_part() else { return dispatch::program_call(number, &arguments) };
+        let Some(thread) = taking_part() else { return unrecorded(number, &arguments) };
+        if number == GETPID {
+            // Also of libc's handler for cancellation, which runs when it runs.
+            return own_id() as isize;
+        }
         if output::moves_unseen(number, &arguments) {
             return -EINVAL;
         }
@@ -211,7 +223,65 @@ pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
 fn taking_part() -> Option<&'static mut Thread> {
     let thread = thread::current_if_known()?;
     process::settle_fork(thread);
-    (runtime::mode() != Mode::Off).then_some(thread)
+    (runtime::mode() != Mode::Off && !thread.unseen).then_some(thread)
+}
+
+/// # Safety
+/// As for the call itself.
+unsafe fn unrecorded(number: usize, arguments: &[usize; 6]) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if thread::current_if_known().is_some_and(|thread| thread.unseen) {
+            if number == MMAP {
+                return memory::map_apart(arguments);
+            }
+            if processes::sends_signal(number) && runtime::process_mode() == Mode::Replay {
+                return processes::send(number, arguments);
+            }
+            if runtime::process_mode() == Mode::Replay
+                && let Ok(Resolved::Emulate(_)) = relive_calls::resolve(number, arguments, &Program)
+            {
+                return pretended(number, arguments);
+            }
+        }
+        dispatch::program_call(number, arguments)
+    }
+}
+
+/// What a call that is not asked for in a replay returns to libc, which only goes on if it succeeds: for a child it sets
+/// up descriptors that are not there.
+fn pretended(number: usize, arguments: &[usize; 6]) -> isize {
+    /// Not one that a program names.
+    const OPENED: isize = 1 << 16;
+    match number {
+        GETPID => own_id() as isize,
+        DUP2 | DUP3 => arguments[1] as isize,
+        // What libc asks for to check an argument, or to name itself.
+        // SAFETY: libc's own call.
+        GETTID | PRLIMIT64 => unsafe { dispatch::program_call(number, arguments) },
+        OPENAT => OPENED,
+        _ => 0,
+    }
+}
+
+/// Runs what libc does for an operation that the recording knows as a whole: the calls that it makes are none of the
+/// program's, and how many there are may depend on what other threads do at that moment.
+pub fn unseen<R>(operation: impl FnOnce() -> R) -> R {
+    let Some(thread) = thread::current_if_known().filter(|_| is_on()) else { return operation() };
+    let before = core::mem::replace(&mut thread.unseen, true);
+    let result = operation();
+    thread.unseen = before;
+    result
+}
+
+/// Runs a fork of libc's: its own locks, and the handlers that it runs, come in order.
+pub fn in_turn_to_fork<R>(fork: impl FnOnce() -> R) -> R {
+    if is_on() { processes::in_turn(fork) } else { fork() }
+}
+
+/// The id, as the program sees it, of a process that was made unseen.
+pub fn child_made(present: u32) -> u32 {
+    if is_on() { processes::settle(present as isize) as u32 } else { present }
 }
 
 /// # Safety
@@ -252,8 +322,16 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
                 relive_calls::written(outputs, arguments, &before, result, &Program, visit);
             });
             descriptors::follow(number, arguments, result);
+            if result == 0 && replayed::is_sleep(number) {
+                // A replay does not see it; what strikes before or after must be told apart.
+                thread.count_call(false);
+            }
             return result;
         }
+    }
+    if replayed::is_sleep(number) && replayed::sleep(number) {
+        thread.count_call(false);
+        return 0;
     }
     let taken = replayed::take(number);
     let result = taken.result;
@@ -264,8 +342,13 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
     });
     filler.finish(number);
     descriptors::follow(number, arguments, result);
+    if number == GETTID {
+        thread.recorded_tid = result as u32;
+    }
     // SAFETY: what the program wrote is readable: the kernel read it in the recording.
     unsafe { output::show(number, arguments, result) };
+    // No timer of the program's runs: what struck while it computed on after the call strikes at its end.
+    replay::deliver_computing();
     result
 }
 

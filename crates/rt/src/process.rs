@@ -7,6 +7,7 @@
 
 mod ending;
 
+use crate::environment::stacks;
 use crate::link::{FromEnvironment, Link};
 use crate::record;
 use crate::replay::{self, turn};
@@ -264,6 +265,7 @@ pub unsafe fn thread_started(child: Child, handle: usize) {
 /// the last of its process to end: in the recording it was, and so ran the exit handlers.
 pub fn thread_finished() -> bool {
     let Some(thread) = thread::current_if_known() else { return false };
+    stacks::thread_ends(thread);
     thread.finish();
     if runtime::mode() != Mode::Replay {
         return false;
@@ -314,6 +316,7 @@ pub unsafe fn joined(child: Child, place: usize) {
                 replay::leave(Kind::Join, &[], false);
             }
         }
+        stacks::joined(&mut *child);
         thread::forget(child);
     }
 }
@@ -376,6 +379,17 @@ pub fn before_fork(place: usize) {
     thread.children += 1;
     thread.forking = Some(heir);
     tls::set::<{ tls::HEADER }>(0);
+}
+
+/// The kernel is about to make the child. It comes after what the fork has done so far: in a replay its first event
+/// would be waited for otherwise, before it exists.
+pub fn about_to_fork() {
+    if let Some(thread) = thread::current_if_known() {
+        let clock = thread.clock();
+        if let Some(heir) = &mut thread.forking {
+            heir.clock = heir.clock.max(clock);
+        }
+    }
 }
 
 /// After a fork, on both sides. `error` is 0 or why it failed.

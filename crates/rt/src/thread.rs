@@ -8,6 +8,7 @@
 
 use crate::arena;
 use crate::deferred::Deferred;
+use crate::environment::stacks::{Stack, Unused};
 use crate::replay::Replay;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -66,6 +67,20 @@ pub struct Thread {
     pub handle: usize,
     /// Signals that it was sent and has not yet handled.
     pub signals: Deferred,
+    /// Its part of the heap, or null; see [`crate::environment::heap`].
+    pub heap: *mut relive_heap::Cache,
+    /// What it frees is put off; see [`crate::environment::heap::set_quiet`].
+    pub heap_quiet: bool,
+    /// The stack that we gave it; see [`crate::environment::stacks`].
+    pub stack: Option<Stack>,
+    /// Whether its stack may go to another thread: it has ended, and nobody will join it.
+    pub stack_unused: Unused,
+    /// A copy of the attributes that it is created with.
+    pub attributes: [u64; 7],
+    /// In a replay: its kernel id in the recording, once the program has asked for it.
+    pub recorded_tid: u32,
+    /// It is inside an operation that the recording knows as a whole; see [`crate::environment::unseen`].
+    pub unseen: bool,
     /// Where it stands in a replay.
     pub replay: Replay,
     next: *mut Thread,
@@ -92,6 +107,12 @@ impl Thread {
             self.joined = clock;
             crate::record::attention::raise(crate::record::attention::JOINED);
         }
+    }
+
+    /// Whether no other thread has ever been in the process, as far as the thread's own past tells: a replay finds the
+    /// same.
+    pub fn was_always_alone(&self) -> bool {
+        self.children == 0 && self.start == [0; 2]
     }
 
     /// Number of events so far, in a recording or a replay.
@@ -206,6 +227,13 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         counted_at: 0,
         handle: 0,
         signals: Deferred::NONE,
+        heap: null_mut(),
+        heap_quiet: false,
+        stack: None,
+        stack_unused: Unused::default(),
+        attributes: [0; 7],
+        recorded_tid: 0,
+        unseen: false,
         replay: Replay::idle(),
         next: null_mut(),
     };

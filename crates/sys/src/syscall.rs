@@ -27,6 +27,7 @@ pub mod number {
     pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;
     pub const DUP: usize = 32;
+    pub const NANOSLEEP: usize = 35;
     pub const DUP2: usize = 33;
     pub const GETPID: usize = 39;
     pub const SENDFILE: usize = 40;
@@ -54,6 +55,7 @@ pub mod number {
     pub const TIMER_DELETE: usize = 226;
     pub const CLOCK_GETTIME: usize = 228;
     pub const CLOCK_GETRES: usize = 229;
+    pub const CLOCK_NANOSLEEP: usize = 230;
     pub const EXIT_GROUP: usize = 231;
     pub const TGKILL: usize = 234;
     pub const WAITID: usize = 247;
@@ -365,9 +367,10 @@ pub fn membarrier() -> bool {
     unsafe { syscall3(number::MEMBARRIER, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) == 0 }
 }
 
-/// Blocks every signal of the calling thread and returns the mask it had.
+/// Blocks every signal of the calling thread and returns the mask it had. `SIGSYS` stays: blocked, it would end the
+/// process at the next call that comes to us by it.
 pub fn block_signals() -> u64 {
-    set_signal_mask(u64::MAX)
+    set_signal_mask(!(1 << (crate::dispatch::SIGSYS - 1)))
 }
 
 /// Sets the calling thread's signal mask and returns the one it had.

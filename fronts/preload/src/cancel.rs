@@ -20,7 +20,7 @@ use crate::unannounced;
 use core::ffi::c_int;
 use relive_order::Kind;
 use relive_rt::object::{Internal, internal};
-use relive_rt::{Mode, mode, record, replay, report, stranger, thread};
+use relive_rt::{Mode, environment, mode, record, replay, report, stranger, thread};
 use relive_sys::trampoline::{FORCED, Frame};
 use relive_sys::{detour, front, trampoline};
 use relive_trace::record::Record;
@@ -105,7 +105,8 @@ unsafe fn was_interrupted(frame: *mut Frame) -> bool {
 pub(crate) unsafe fn note_interruption(frame: *mut Frame, sleeps: bool) {
     // SAFETY: the caller's promise.
     unsafe {
-        if mode() != Mode::Record || !was_interrupted(frame) {
+        // With the environment recorded, the calls themselves say how they ended.
+        if mode() != Mode::Record || environment::is_on() || !was_interrupted(frame) {
             return;
         }
         let result = (*frame).result as c_int;
@@ -123,7 +124,7 @@ pub(crate) unsafe fn note_interruption(frame: *mut Frame, sleeps: bool) {
 /// As for [`enter`], which comes before.
 pub(crate) unsafe fn interruption(frame: *mut Frame) -> Option<usize> {
     // SAFETY: the caller's promise.
-    if mode() != Mode::Replay || unsafe { !was_interrupted(frame) } {
+    if mode() != Mode::Replay || environment::is_on() || unsafe { !was_interrupted(frame) } {
         return None;
     }
     let recorded = replay::failure_of_last(Kind::Deliver)?;
@@ -142,7 +143,7 @@ pub(crate) fn strike(place: usize) -> usize {
         thread.ending = true;
     }
     // SAFETY: a thread may cancel itself; the deferred type only marks it.
-    unsafe { real::cancel(real::thread_self()) };
+    environment::unseen(|| unsafe { real::cancel(real::thread_self()) });
     real::at::testcancel.address()
 }
 
@@ -207,7 +208,7 @@ unsafe extern "C" fn cancel(handle: usize, place: usize) -> c_int {
             Mode::Off => real::cancel(handle),
             Mode::Record => {
                 record::shared(&internal(Internal::Signals).clock, Kind::Cancel);
-                let result = real::cancel(handle);
+                let result = environment::unseen(|| real::cancel(handle));
                 if result != 0 {
                     record::failure(Kind::Cancel, result);
                 }

@@ -33,6 +33,9 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: St
     process::start(found);
     // SAFETY: the auxiliary vector stands behind the environment that the kernel laid on the stack.
     unsafe { environment::start(auxiliary_vector(strings)) };
+    if environment::is_on() {
+        crate::heap::take_over();
+    }
 }
 
 /// What stands behind the last entry of an environment.

@@ -18,6 +18,7 @@ mod cancel;
 mod condition;
 mod entry;
 mod guard;
+mod heap;
 mod jumps;
 mod last;
 mod libc_state;

@@ -3,7 +3,9 @@
 //! The program sees the recorded process ids only; where it names a process to
 //! the kernel, the id of the one that plays its part is put in.
 
-use super::{Trapped, own_id};
+use super::ordered::Ordered;
+use super::{Trapped, heap, own_id};
+use crate::object::Internal;
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
@@ -31,6 +33,27 @@ const CHILDREN: usize = 1024;
 
 /// Recorded and present id of each child, in one word; 0 where there is none.
 static PLAYED: [AtomicU64; CHILDREN] = [const { AtomicU64::new(0) }; CHILDREN];
+
+/// Held while a process is made.
+static FORKS: Ordered<()> = Ordered::new(Internal::Processes, ());
+
+/// One fork after the other.
+pub(super) fn in_turn<R>(fork: impl FnOnce() -> R) -> R {
+    let turn = FORKS.enter();
+    let result = fork();
+    FORKS.raise();
+    drop(turn);
+    result
+}
+
+/// Frees the lock in a fork child.
+///
+/// # Safety
+/// Only in a fork child while it has one thread.
+pub(super) unsafe fn reset_after_fork() {
+    // SAFETY: the caller's promise.
+    unsafe { FORKS.reset_after_fork() };
+}
 
 fn remember(recorded: u32, present: u32) {
     let entry = u64::from(recorded) << 32 | u64::from(present);
@@ -99,8 +122,12 @@ pub(super) unsafe fn create_directly(number: usize, arguments: &[usize; 6]) -> O
 }
 
 unsafe fn fork(number: usize, arguments: &[usize; 6]) -> isize {
+    // The child must find the heap whole, and as the recorded order says.
+    let heap = heap::hold();
+    process::about_to_fork();
     // SAFETY: the caller's promise.
     let present = unsafe { dispatch::program_call(number, arguments) };
+    drop(heap);
     if present == 0 {
         dispatch::arm();
         for place in &PLAYED {
@@ -108,21 +135,21 @@ unsafe fn fork(number: usize, arguments: &[usize; 6]) -> isize {
         }
         return 0;
     }
-    settle(number, present)
+    settle(present)
 }
 
 /// The id of a new process, or why there is none, as the program sees it.
-fn settle(number: usize, present: isize) -> isize {
+pub(super) fn settle(present: isize) -> isize {
     let Some(thread) = thread::current_if_known() else { return present };
     match runtime::mode() {
         Mode::Off => present,
         Mode::Record => {
             // SAFETY: no pieces.
-            unsafe { writer::append_call(thread, number, present, &|_| {}) };
+            unsafe { writer::append_call(thread, CLONE, present, &|_| {}) };
             present
         }
         Mode::Replay => {
-            let taken = replayed::take(number);
+            let taken = replayed::take(CLONE);
             if present > 0 && taken.result > 0 {
                 remember(taken.result as u32, present as u32);
             }
@@ -133,10 +160,10 @@ fn settle(number: usize, present: isize) -> isize {
 
 /// The parent's side of a `clone` with a stack: of a process, the program sees the recorded id.
 pub(super) extern "C" fn created(flags: usize, result: isize) -> isize {
-    if flags & CLONE_THREAD != 0 || thread::current_if_known().is_none() {
+    if flags & CLONE_THREAD != 0 || thread::current_if_known().is_none_or(|thread| thread.unseen) {
         return result;
     }
-    settle(CLONE, result)
+    settle(result)
 }
 
 /// After `wait4` or `waitid` in a replay: waits until the child that plays the part of the recorded one has changed in
@@ -204,17 +231,42 @@ pub(super) unsafe fn signal(thread: &mut Thread, number: usize, arguments: &[usi
             return result;
         }
     }
-    let mut given = *arguments;
     if matches!(number, KILL | TGKILL) {
-        let Some(target) = present(arguments[0] as u32) else { return replayed::take(number).result };
-        given[0] = target as usize;
-        if number == TGKILL && arguments[1] == arguments[0] {
-            given[1] = target as usize;
-        }
         // SAFETY: the caller's promise. It may end the process: so the record is taken afterwards.
-        unsafe { dispatch::program_call(number, &given) };
+        unsafe { send(number, arguments) };
     }
     replayed::take(number).result
+}
+
+/// The thread that plays the part of a recorded one. The first of a process has its id; of others the program must have
+/// asked for it, unless libc names the thread, which knows the present one.
+fn present_thread(named: u32, process: u32) -> u32 {
+    let mut found = None;
+    thread::each(|thread| {
+        if thread.recorded_tid == named {
+            found = Some(thread.tid);
+        }
+        found.is_none()
+    });
+    found.unwrap_or(if present(named) == Some(process) { process } else { named })
+}
+
+/// Sends a signal in a replay, to the process that plays the part of the recorded one.
+///
+/// # Safety
+/// As for the call itself.
+pub(super) unsafe fn send(number: usize, arguments: &[usize; 6]) -> isize {
+    let mut given = *arguments;
+    // Every process of the group, or every process there is, may be named as well: zero and below.
+    if (arguments[0] as i32) > 0 && number != TKILL && number != PIDFD_SEND_SIGNAL {
+        let Some(target) = present(arguments[0] as u32) else { return 0 };
+        given[0] = target as usize;
+        if number == TGKILL {
+            given[1] = present_thread(arguments[1] as u32, target) as usize;
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { dispatch::program_call(number, &given) }
 }
 
 /// The end of a thread, or of the process.
