@@ -342,6 +342,11 @@ pub struct Heir {
     clock: u64,
 }
 
+/// Whether somebody has said already that the calling thread is about to fork, or need not.
+pub fn fork_is_announced() -> bool {
+    thread::current_if_known().is_none_or(|thread| thread.forking.is_some())
+}
+
 /// Before a fork: takes the event, and closes the thread's fast path until it is clear who is who.
 pub fn before_fork(place: usize) {
     let Some(thread) = thread::current_if_known() else { return };
