@@ -59,8 +59,10 @@ static void made_and_ended(void)
     }
     collect(child);
     child = fork();
-    if (child == 0)
+    if (child == 0) {
+        CAME(execveat, execveat(AT_FDCWD, "/nothing/there", words, environ, 0));
         CAME(execveat, execveat(AT_FDCWD, self, words, environ, 0));
+    }
     collect(child);
     CALL(clone3, NULL, 0);
 }

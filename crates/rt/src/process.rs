@@ -33,6 +33,7 @@ pub fn start(environment: FromEnvironment) {
                 AttachError::Gone => "the recorder is gone",
                 AttachError::Version => "it was started by another version of relive",
                 AttachError::Full => "too many processes record at once",
+                AttachError::Enough => return,
             };
             report::line(format_args!("process {} is not recorded: {why}", syscall::getpid()));
         }
