@@ -341,7 +341,7 @@ impl Memory for Noise {
         (!word.is_multiple_of(5)).then_some(word)
     }
     fn try_put_back(&self, address: usize, _: [u64; 2]) -> bool {
-        address % 2 == 0
+        address.is_multiple_of(2)
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct RecordArgs {
     /// Keep the values of matching environment variables out of the trace; may be repeated
     ///
     /// The pattern is a shell's, on the variable's name: --redact-env '*TOKEN*'. The program has the values while it is
-    /// recorded; in a replay it finds asterisks in their place, as many, so that addresses stay the same. What it does
+    /// recorded; in a replay it finds as many letters x in their place, so that addresses stay the same. What it does
     /// with a value (prints it, writes it to a file, hands it on as an argument) is not redacted.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) redact_env: Vec<OsString>,

@@ -8,6 +8,7 @@
 //! open: programs close descriptors that they don't know.
 
 use crate::inputs;
+use crate::limit;
 use crate::path::Path;
 use crate::report;
 use crate::runtime::{self, Mode};
@@ -44,7 +45,7 @@ pub type Seed = ChunkHeader;
 /// `None` if recording had to stop; the reason has been reported.
 pub fn allocate(seed: &Seed) -> Option<*mut ChunkHeader> {
     // A thread that has not come to the end of a recording that has enough goes on writing up to there.
-    if !runtime::may_grow(u64::from(seed.size)) && runtime::is_past_the_end(seed.clock) {
+    if !limit::may_grow(u64::from(seed.size)) && limit::is_past_the_end(seed.clock) {
         return None;
     }
     let mut w = WINDOWS.lock();
@@ -131,7 +132,7 @@ impl Windows {
 
     /// A further thread ran out of space at `clock`, which may be less than the first one's.
     fn lower_cut(&mut self, clock: u64) {
-        if runtime::has_enough() {
+        if limit::has_enough() {
             runtime::session().cut.fetch_min(clock, Ordering::AcqRel);
         }
         if let Some(header) = self.file_header().filter(|h| h.end == end::STOPPED) {

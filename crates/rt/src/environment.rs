@@ -27,6 +27,7 @@ mod descriptors;
 mod memory;
 mod output;
 mod processes;
+mod program;
 mod signals;
 
 use crate::replay::calls as replayed;
@@ -38,15 +39,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::signal::{Context, Info, is_own_code};
-use relive_sys::syscall::number::{CLONE, FORK, PROCESS_VM_WRITEV, VFORK};
-use relive_sys::syscall::{self, syscall6};
+use relive_sys::syscall::number::{CLONE, FORK, VFORK};
 use relive_sys::{maps, sites};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
 
+use program::Program;
 pub use signals::{keep_signal, recall_signal};
 
-const EFAULT: isize = 14;
 const EINVAL: isize = 22;
 
 static ON: AtomicBool = AtomicBool::new(false);
@@ -144,38 +144,6 @@ fn lack() {
     ));
     if runtime::mode() == Mode::Record {
         chunk::stop_recording(stop::REFUSED, 0);
-    }
-}
-
-/// Memory of the program, as a call's arguments name it.
-struct Program;
-
-impl relive_calls::Memory for Program {
-    fn u32(&self, address: usize) -> u32 {
-        // SAFETY: the table asks for what the kernel has just read or written.
-        unsafe { (address as *const u32).read_unaligned() }
-    }
-
-    fn u64(&self, address: usize) -> u64 {
-        // SAFETY: as above.
-        unsafe { (address as *const u64).read_unaligned() }
-    }
-
-    fn try_u32(&self, address: usize) -> Option<u32> {
-        let mut bytes = [0; 4];
-        memory::read(address, &mut bytes).then(|| u32::from_le_bytes(bytes))
-    }
-
-    fn try_u64(&self, address: usize) -> Option<u64> {
-        let mut bytes = [0; 8];
-        memory::read(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
-    }
-
-    fn try_put_back(&self, address: usize, words: [u64; 2]) -> bool {
-        let (from, to) = ([words.as_ptr().addr(), 16], [address, 16]);
-        let (from, to) = (from.as_ptr().addr(), to.as_ptr().addr());
-        // SAFETY: the same bytes are written again. Where a filter forbids the call the memory is as good as the caller says.
-        unsafe { syscall6(PROCESS_VM_WRITEV, syscall::getpid() as usize, from, 1, to, 1, 0) != -EFAULT }
     }
 }
 

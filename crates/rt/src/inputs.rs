@@ -6,8 +6,8 @@
 //! stays open: programs close descriptors that they don't know, and opening the
 //! file again costs a fraction of what is written.
 
+use crate::limit;
 use crate::path::Path;
-use crate::runtime;
 use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::syscall;
 use relive_trace::layout::stop;
@@ -20,13 +20,16 @@ pub fn start_file() {
     END.store(0, Ordering::Relaxed);
 }
 
-/// Appends `pieces`, `total` bytes in all. Where they stand, or why the recording has to stop.
+/// Appends `pieces`, `total` bytes in all. Returns where they stand.
+///
+/// # Errors
+/// Why the recording has to stop, as in [`stop`].
 ///
 /// # Safety
 /// The pieces must be readable.
 #[inline(never)] // Its buffers would weigh on the stack of every call.
 pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Result<u64, u32> {
-    if !runtime::may_grow(total) {
+    if !limit::may_grow(total) {
         return Err(stop::LIMIT);
     }
     let offset = END.fetch_add(total, Ordering::Relaxed);

@@ -97,41 +97,6 @@ pub fn has_flag(bit: u32) -> bool {
     session().flags & bit != 0
 }
 
-/// Whether the recording has reached a limit: nothing more is to be added to it.
-#[inline]
-pub fn has_enough() -> bool {
-    session().mode.load(Ordering::Acquire) == mode::ENOUGH
-}
-
-/// Whether what happens after `clock` lies behind the end of a recording that has enough.
-pub fn is_past_the_end(clock: u64) -> bool {
-    has_enough() && clock > session().cut.load(Ordering::Acquire)
-}
-
-/// Whether the trace may grow by so many bytes. If not the recording has reached its limit, with what all threads of
-/// this process have done so far.
-pub fn may_grow(bytes: u64) -> bool {
-    let control = session();
-    if control.mode.load(Ordering::Acquire) != mode::RECORD {
-        return control.mode.load(Ordering::Acquire) != mode::ENOUGH;
-    }
-    let spent = control.spent.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-    if spent <= control.allowed.load(Ordering::Relaxed) {
-        return true;
-    }
-    let mut clock = control.latest.load(Ordering::Acquire);
-    crate::thread::each(|thread| {
-        clock = clock.max(thread.clock());
-        true
-    });
-    // Of several that come here one says where the recording ends.
-    let _ = control.cut.compare_exchange(u64::MAX, clock, Ordering::AcqRel, Ordering::Acquire);
-    let recording = (mode::RECORD, mode::ENOUGH);
-    let _ = control.mode.compare_exchange(recording.0, recording.1, Ordering::AcqRel, Ordering::Relaxed);
-    ring();
-    false
-}
-
 /// Why a process can't take part in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachError {

@@ -4,7 +4,7 @@
 
 use crate::record::attention;
 use crate::thread::Thread;
-use crate::{Mode, arena, chunk, inputs, mode, runtime};
+use crate::{Mode, arena, chunk, inputs, limit, mode, runtime};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use relive_order::Kind;
@@ -70,7 +70,7 @@ pub unsafe fn append_call(thread: &mut Thread, number: usize, result: isize, pie
     if has_ended(thread) {
         return;
     }
-    if runtime::has_enough() {
+    if limit::has_enough() {
         return end_stream(thread, stop::LIMIT);
     }
     let mut total = 0u64;

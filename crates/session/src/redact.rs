@@ -7,8 +7,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// What stands in the place of each byte of a value.
-const PLACEHOLDER: u8 = b'*';
+/// What stands in the place of each byte of a value. A letter: nothing that a shell would expand.
+const PLACEHOLDER: u8 = b'x';
 
 /// A pattern as shells have it for names: `*` for anything, `?` for one byte, `[a-z]` and `[!a-z]` for one of a set.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ mod tests {
     fn a_placeholder_is_as_long_as_the_value() {
         let patterns = [Pattern::new("*SECRET*".into()), Pattern::new("PIN".into())];
         let shown = |name: &str, value: &str| redacted(&patterns, OsStr::new(name), value.into());
-        assert_eq!(shown("MY_SECRET", "hunter2"), "*******");
+        assert_eq!(shown("MY_SECRET", "hunter2"), "xxxxxxx");
         assert_eq!(shown("PIN", ""), "");
         assert_eq!(shown("PINS", "1234"), "1234");
     }
