@@ -8,6 +8,7 @@
 //! open: programs close descriptors that they don't know.
 
 use crate::inputs;
+use crate::limit;
 use crate::path::Path;
 use crate::report;
 use crate::runtime::{self, Mode};
@@ -43,6 +44,10 @@ pub type Seed = ChunkHeader;
 /// Allocates a chunk of `seed.size` bytes with the rest of `seed` as its header.
 /// `None` if recording had to stop; the reason has been reported.
 pub fn allocate(seed: &Seed) -> Option<*mut ChunkHeader> {
+    // A thread that has not come to the end of a recording that has enough goes on writing up to there.
+    if !limit::may_grow(u64::from(seed.size)) && limit::is_past_the_end(seed.clock) {
+        return None;
+    }
     let mut w = WINDOWS.lock();
     // Without its first chunk a thread is not in the recording, so neither may be the event that created it.
     let kept = seed.clock - u64::from(seed.sequence == 0 && seed.clock > 0);
@@ -127,6 +132,9 @@ impl Windows {
 
     /// A further thread ran out of space at `clock`, which may be less than the first one's.
     fn lower_cut(&mut self, clock: u64) {
+        if limit::has_enough() {
+            runtime::session().cut.fetch_min(clock, Ordering::AcqRel);
+        }
         if let Some(header) = self.file_header().filter(|h| h.end == end::STOPPED) {
             header.stop_clock = header.stop_clock.min(clock);
         }
@@ -139,6 +147,7 @@ impl Windows {
             header.stop_reason = reason;
             header.stop_clock = clock;
         }
+        self.lower_cut(clock);
         if runtime::mode() == Mode::Replay {
             // Only what this replay learns is lost; the launcher sees the mark and does not keep it.
             return;
@@ -180,7 +189,9 @@ pub unsafe fn start_file(main_thread: u32) {
 /// Stops the recording of this process: `thread`'s clock is the last moment of the recording.
 pub fn stop_recording(reason: u32, clock: u64) {
     let mut w = WINDOWS.lock();
-    if !w.stopped {
+    if w.stopped {
+        w.lower_cut(clock);
+    } else {
         w.stop(reason, clock);
     }
 }
@@ -230,8 +241,10 @@ fn reserve(end: u64) -> Result<u64, u32> {
         if slot.error.load(Ordering::Acquire) != 0 {
             return Err(stop::NO_SPACE);
         }
-        if control.mode.load(Ordering::Acquire) == mode::CLOSED {
-            return Err(stop::CLOSED);
+        match control.mode.load(Ordering::Acquire) {
+            mode::CLOSED => return Err(stop::CLOSED),
+            mode::ENOUGH => return Err(stop::LIMIT),
+            _ => {}
         }
         let slept = syscall::futex_wait(&slot.reply, reply, Some(PATIENCE_MS));
         if slept == syscall::ETIMEDOUT && !syscall::process_exists(control.launcher) {

@@ -29,6 +29,7 @@ mod memory;
 mod ordered;
 mod output;
 mod processes;
+mod program;
 mod signals;
 pub mod stacks;
 
@@ -36,15 +37,18 @@ use crate::replay::calls as replayed;
 use crate::report;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
-use crate::{chunk, process, replay, writer};
+use crate::{chunk, outside, process, replay, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::signal::{Context, Info, is_own_code};
-use relive_sys::syscall::number::{DUP2, DUP3, GETPID, GETTID, MMAP, OPENAT, PRLIMIT64};
+use relive_sys::syscall::number::{CLONE, DUP2, DUP3, FORK, GETPID, GETTID, MMAP, OPENAT, PRLIMIT64, VFORK};
 use relive_sys::{maps, sites};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
+
+use program::Program;
+pub use signals::{keep_signal, recall_signal};
 
 const EINVAL: isize = 22;
 
@@ -101,11 +105,30 @@ unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6]) -> isi
         if let Some(result) = signals::carry_out_directly(number, &arguments) {
             return result;
         }
-        if let Some(result) = processes::create_directly(number, &arguments) {
+        if let Some(result) = fork(number, &arguments).or_else(|| processes::create_directly(number, &arguments)) {
             return result;
         }
         call(number, arguments)
     }
+}
+
+/// Makes a process for a program that does so past libc's `fork`, whose front would say so before and after.
+///
+/// # Safety
+/// As for the call itself.
+unsafe fn fork(number: usize, arguments: &[usize; 6]) -> Option<isize> {
+    const CLONE_THREAD: usize = 0x1_0000;
+    // One with a stack of its own goes on elsewhere.
+    let forks =
+        matches!(number, FORK | VFORK) || number == CLONE && arguments[0] & CLONE_THREAD == 0 && arguments[1] == 0;
+    if !forks || process::fork_is_announced() {
+        return None;
+    }
+    process::before_fork(0);
+    // SAFETY: the caller's promise.
+    let result = unsafe { processes::create_directly(number, arguments) };
+    process::after_fork(result.map_or(0, |result| -result.min(0)) as i32, 0);
+    result
 }
 
 /// Frees what a thread of the parent may have held.
@@ -128,31 +151,6 @@ fn lack() {
     ));
     if runtime::mode() == Mode::Record {
         chunk::stop_recording(stop::REFUSED, 0);
-    }
-}
-
-/// Memory of the program, as a call's arguments name it.
-struct Program;
-
-impl relive_calls::Memory for Program {
-    fn u32(&self, address: usize) -> u32 {
-        // SAFETY: the table asks for what the kernel has just read or written.
-        unsafe { (address as *const u32).read_unaligned() }
-    }
-
-    fn u64(&self, address: usize) -> u64 {
-        // SAFETY: as above.
-        unsafe { (address as *const u64).read_unaligned() }
-    }
-
-    fn try_u32(&self, address: usize) -> Option<u32> {
-        let mut bytes = [0; 4];
-        memory::read(address, &mut bytes).then(|| u32::from_le_bytes(bytes))
-    }
-
-    fn try_u64(&self, address: usize) -> Option<u64> {
-        let mut bytes = [0; 8];
-        memory::read(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
     }
 }
 
@@ -184,6 +182,9 @@ enum Trapped {
 unsafe fn carry_out(context: &mut Context) -> Option<isize> {
     // SAFETY: the caller's promise, and what the program asks for is its own doing.
     unsafe {
+        if let Some(result) = fork(context.number(), &context.arguments()) {
+            return Some(result);
+        }
         for trapped in [signals::carry_out, processes::create] {
             match trapped(context) {
                 Trapped::Result(result) => return Some(result),
@@ -297,12 +298,22 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
                 if runtime::mode() == Mode::Replay {
                     processes::waited(number, arguments, result);
                 }
+                if result >= 0 {
+                    outside::may_have_reaped();
+                }
                 result
             }
             Effect::Signals if processes::sends_signal(number) => processes::signal(thread, number, arguments),
             // What else has to do with signals happens in a replay where the recording says.
             Effect::Signals => emulate(thread, number, arguments, relive_calls::execute_outputs(number)),
             Effect::Exit => processes::exit(number, arguments),
+            Effect::ThreadState => {
+                if runtime::mode() == Mode::Replay {
+                    dispatch::program_call(number, arguments);
+                }
+                // The answer may name the thread.
+                emulate(thread, number, arguments, relive_calls::execute_outputs(number))
+            }
             _ => dispatch::program_call(number, arguments),
         }
     }
@@ -313,13 +324,22 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
 #[inline(never)]
 unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], outputs: &[Output]) -> isize {
     let before = relive_calls::before(outputs, arguments, &Program);
+    // The arguments that say where the kernel wrote.
+    let mut shape = *arguments;
+    let by_table = descriptors::depends_on_table(number, arguments);
     if runtime::mode() == Mode::Record {
+        if by_table {
+            shape[0] = (shape[0] as u32 as usize).min(descriptors::table_size());
+        }
         // SAFETY: the caller's promise; after the call the kernel has written the pieces.
         unsafe {
             let mut mask = signals::Mask::default();
             let result = dispatch::program_call(number, &mask.without_ours(number, arguments));
             writer::append_call(thread, number, result, &|visit| {
-                relive_calls::written(outputs, arguments, &before, result, &Program, visit);
+                if by_table {
+                    visit(shape.as_ptr().addr(), size_of::<usize>());
+                }
+                relive_calls::written(outputs, &shape, &before, result, &Program, visit);
             });
             descriptors::follow(number, arguments, result);
             if result == 0 && replayed::is_sleep(number) {
@@ -336,7 +356,11 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
     let taken = replayed::take(number);
     let result = taken.result;
     let mut filler = taken.filler();
-    relive_calls::written(outputs, arguments, &before, result, &Program, &mut |address, length| {
+    if by_table {
+        // SAFETY: the local array.
+        unsafe { filler.fill(shape.as_mut_ptr().addr(), size_of::<usize>()) };
+    }
+    relive_calls::written(outputs, &shape, &before, result, &Program, &mut |address, length| {
         // SAFETY: memory that the kernel wrote in the recording, by the same arguments.
         unsafe { filler.fill(address, length) };
     });
@@ -361,8 +385,8 @@ unsafe fn refuse(thread: &mut Thread, number: usize, arguments: &[usize; 6], unk
     }
     let Unknown { call, request } = unknown;
     report::line(format_args!(
-        "recording stopped: system call {number} ({call}, request {request:#x}) is not known; the program goes on, the \
-         trace is valid up to here"
+        "recording stopped: system call {number} ({call}, request {request:#x}) can't be recorded; the program goes on, \
+         the trace is valid up to here"
     ));
     chunk::stop_recording(stop::REFUSED, thread.clock_base());
     // SAFETY: the caller's promise.

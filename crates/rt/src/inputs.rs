@@ -6,9 +6,11 @@
 //! stays open: programs close descriptors that they don't know, and opening the
 //! file again costs a fraction of what is written.
 
+use crate::limit;
 use crate::path::Path;
 use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::syscall;
+use relive_trace::layout::stop;
 
 /// Where the next bytes go.
 static END: AtomicU64 = AtomicU64::new(0);
@@ -18,21 +20,32 @@ pub fn start_file() {
     END.store(0, Ordering::Relaxed);
 }
 
-/// Appends `pieces`, `total` bytes in all. Where they stand, or `None` if there is no space for them.
+/// Appends `pieces`, `total` bytes in all. Returns where they stand.
+///
+/// # Errors
+/// Why the recording has to stop, as in [`stop`].
 ///
 /// # Safety
 /// The pieces must be readable.
 #[inline(never)] // Its buffers would weigh on the stack of every call.
-pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Option<u64> {
+pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Result<u64, u32> {
+    if !limit::may_grow(total) {
+        return Err(stop::LIMIT);
+    }
     let offset = END.fetch_add(total, Ordering::Relaxed);
     // Writing beyond the program's limit on file size would send it SIGXFSZ.
     if offset + total > syscall::file_limit() {
-        return None;
+        return Err(stop::NO_SPACE);
     }
     let path = Path::inputs();
-    let fd = syscall::open(path.as_bytes(), syscall::O_WRITE_NEW);
+    let mut fd = syscall::open(path.as_bytes(), syscall::O_WRONLY);
     if fd < 0 {
-        return None;
+        fd = syscall::open(path.as_bytes(), syscall::O_WRITE_NEW);
+        // Whatever the program's mask took away: it is opened again and again.
+        syscall::set_owners_mode(fd as u32);
+    }
+    if fd < 0 {
+        return Err(stop::NO_SPACE);
     }
     let (mut at, mut complete) = (offset, true);
     pieces(&mut |address, length| {
@@ -43,7 +56,7 @@ pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Option<u64>
         at += length as u64;
     });
     syscall::close(fd as u32);
-    complete.then_some(offset)
+    if complete { Ok(offset) } else { Err(stop::NO_SPACE) }
 }
 
 /// # Safety

@@ -17,6 +17,7 @@ pub mod chunk;
 pub mod deferred;
 pub mod environment;
 pub mod inputs;
+pub mod limit;
 pub mod link;
 pub mod object;
 pub mod once;

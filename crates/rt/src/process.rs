@@ -34,6 +34,7 @@ pub fn start(environment: FromEnvironment) {
                 AttachError::Gone => "the recorder is gone",
                 AttachError::Version => "it was started by another version of relive",
                 AttachError::Full => "too many processes record at once",
+                AttachError::Enough => return,
             };
             report::line(format_args!("process {} is not recorded: {why}", syscall::getpid()));
         }
@@ -343,6 +344,11 @@ pub struct Heir {
     index: u32,
     child_number: u32,
     clock: u64,
+}
+
+/// Whether somebody has said already that the calling thread is about to fork, or need not.
+pub fn fork_is_announced() -> bool {
+    thread::current_if_known().is_none_or(|thread| thread.forking.is_some())
 }
 
 /// Before a fork: takes the event, and closes the thread's fast path until it is clear who is who.

@@ -106,6 +106,8 @@ pub enum AttachError {
     Version,
     /// More processes record at once than there are slots.
     Full,
+    /// The recording has reached its limit.
+    Enough,
 }
 
 /// Maps the control memory at `path` and takes a slot. The mode stays [`Mode::Off`].
@@ -163,6 +165,7 @@ pub mod mode_of_session {
         match control.mode.load(Ordering::Acquire) {
             mode::RECORD => Ok(SessionMode::Record),
             mode::REPLAY => Ok(SessionMode::Replay),
+            mode::ENOUGH => Err(AttachError::Enough),
             _ => Err(AttachError::Gone),
         }
     }

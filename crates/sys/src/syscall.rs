@@ -23,6 +23,7 @@ pub mod number {
     pub const PREAD64: usize = 17;
     pub const PWRITE64: usize = 18;
     pub const WRITEV: usize = 20;
+    pub const SELECT: usize = 23;
     pub const SCHED_YIELD: usize = 24;
     pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;
@@ -40,6 +41,7 @@ pub mod number {
     pub const KILL: usize = 62;
     pub const FCNTL: usize = 72;
     pub const READLINK: usize = 89;
+    pub const FCHMOD: usize = 91;
     pub const GETTIMEOFDAY: usize = 96;
     pub const GETPPID: usize = 110;
     pub const RT_SIGQUEUEINFO: usize = 129;
@@ -241,12 +243,20 @@ pub fn path_of(fd: u32, into: &mut [u8]) -> Option<&[u8]> {
 pub const O_RDONLY: u32 = 0;
 /// `O_RDWR`.
 pub const O_RDWR: u32 = 2;
+/// `O_WRONLY`.
+pub const O_WRONLY: u32 = 1;
 /// `O_WRONLY | O_CREAT`.
 pub const O_WRITE_NEW: u32 = 1 | 0o100;
 /// `O_CREAT | O_EXCL`.
 pub const O_CREATE_NEW: u32 = 0o100 | 0o200;
 const O_CLOEXEC: u32 = 0o2_000_000;
 const AT_FDCWD: isize = -100;
+
+/// Makes a file readable and writable for its owner, and for nobody else.
+pub fn set_owners_mode(fd: u32) {
+    // SAFETY: no memory is involved.
+    unsafe { syscall6(number::FCHMOD, fd as usize, 0o600, 0, 0, 0, 0) };
+}
 
 /// Opens a path given as bytes with a final zero, close-on-exec, mode 0600.
 ///
