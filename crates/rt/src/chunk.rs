@@ -7,6 +7,7 @@
 //! would end a program under `RLIMIT_FSIZE` with SIGXFSZ. No descriptor stays
 //! open: programs close descriptors that they don't know.
 
+use crate::held::{self, Held};
 use crate::inputs;
 use crate::limit;
 use crate::path::Path;
@@ -183,6 +184,7 @@ pub unsafe fn start_file(main_thread: u32) {
     w.position = FILE_HEADER_BYTES;
     w.reserved = runtime::process_slot().reserved.load(Ordering::Acquire);
     w.stopped = false;
+    held::start_over();
     inputs::start_file();
 }
 
@@ -267,15 +269,26 @@ pub fn latest_clock_of(process: u32) -> u64 {
 
 /// Maps one span of this process's file.
 fn map(offset: u64) -> Result<usize, u32> {
+    let fd = match held::get(Held::Data) {
+        Some(fd) => fd,
+        None => open()?,
+    };
+    let address = syscall::mmap(SPAN_BYTES as usize, syscall::MAP_SHARED, fd as i32, offset);
+    if held::applies() {
+        if held::get(Held::Data).is_none() {
+            held::keep(Held::Data, fd);
+        }
+    } else {
+        syscall::close(fd);
+    }
+    if address < 0 { Err(stop::NO_SPACE) } else { Ok(address as usize) }
+}
+
+fn open() -> Result<u32, u32> {
     let path = Path::data(runtime::process());
     let mut fd = syscall::open(path.as_bytes(), syscall::O_RDWR);
     if fd < 0 {
         fd = syscall::open(path.as_bytes(), syscall::O_RDWR | syscall::O_CREATE_NEW);
     }
-    if fd < 0 {
-        return Err(stop::NO_SPACE);
-    }
-    let address = syscall::mmap(SPAN_BYTES as usize, syscall::MAP_SHARED, fd as i32, offset);
-    syscall::close(fd as u32);
-    if address < 0 { Err(stop::NO_SPACE) } else { Ok(address as usize) }
+    u32::try_from(fd).map_err(|_| stop::NO_SPACE)
 }

@@ -37,7 +37,7 @@ use crate::replay::calls as replayed;
 use crate::report;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
-use crate::{chunk, outside, process, replay, writer};
+use crate::{chunk, held, outside, process, replay, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
@@ -334,7 +334,9 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
         // SAFETY: the caller's promise; after the call the kernel has written the pieces.
         unsafe {
             let mut mask = signals::Mask::default();
-            let result = dispatch::program_call(number, &mask.without_ours(number, arguments));
+            let given = mask.without_ours(number, arguments);
+            let result = held::passed_by(number, &given, dispatch::program_call)
+                .unwrap_or_else(|| dispatch::program_call(number, &given));
             writer::append_call(thread, number, result, &|visit| {
                 if by_table {
                     visit(shape.as_ptr().addr(), size_of::<usize>());

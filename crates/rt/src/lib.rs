@@ -16,6 +16,7 @@ pub mod arena;
 pub mod chunk;
 pub mod deferred;
 pub mod environment;
+pub mod held;
 pub mod inputs;
 pub mod limit;
 pub mod link;

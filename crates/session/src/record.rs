@@ -272,6 +272,10 @@ fn finish(
         entries.push(FileEntry::new(process, bytes, checksum(File::open(&path)?)?));
         let inputs = folder.join(inputs_name(process));
         if let Ok(file) = File::open(&inputs) {
+            if file.metadata()?.len() == 0 {
+                std::fs::remove_file(&inputs)?;
+                continue;
+            }
             manifest.inputs.push(FileEntry::new(process, file.metadata()?.len(), checksum(file)?));
         }
     }

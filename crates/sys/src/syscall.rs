@@ -175,6 +175,22 @@ pub fn file_limit() -> u64 {
     limit[0]
 }
 
+/// How many descriptors the process may have open.
+pub fn descriptor_limit() -> u64 {
+    const RLIMIT_NOFILE: usize = 7;
+    let mut limit = [u64::MAX; 2];
+    // SAFETY: without a new limit only the old one, two words, is written.
+    unsafe { syscall6(number::PRLIMIT64, 0, RLIMIT_NOFILE, 0, limit.as_mut_ptr().addr(), 0, 0) };
+    limit[0]
+}
+
+/// Another descriptor of the same open file, close-on-exec, with this number or a higher one.
+pub fn duplicate_above(fd: u32, least: u32) -> isize {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    // SAFETY: no pointers.
+    unsafe { syscall3(number::FCNTL, fd as usize, F_DUPFD_CLOEXEC, least as usize) }
+}
+
 /// Closes a descriptor.
 pub fn close(fd: u32) {
     // SAFETY: no pointers; the descriptor is the runtime's own.
