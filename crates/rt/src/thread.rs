@@ -11,11 +11,20 @@ use crate::deferred::Deferred;
 use crate::environment::stacks::{Stack, Unused};
 use crate::replay::Replay;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use relive_order::kind::Family;
 use relive_sys::lock::Lock;
 use relive_sys::{syscall, tls};
 use relive_trace::layout::{ChunkHeader, NONE, THREAD_FINISHED};
+
+/// What a recording has to know of cancellation; other threads read and write it.
+#[derive(Debug, Default)]
+pub struct Cancellation {
+    /// It allows it between any two instructions.
+    pub asynchronous: AtomicBool,
+    /// It was cancelled.
+    pub sent: AtomicBool,
+}
 
 /// What the runtime knows of one thread. Only the thread itself writes it, but for the registry's own fields.
 #[derive(Debug)]
@@ -51,6 +60,8 @@ pub struct Thread {
     pub start_mask: Option<u64>,
     /// It called `pthread_exit`, or acts on a cancellation that was noted.
     pub ending: bool,
+    /// Whether it may be cancelled between any two instructions, and whether somebody has cancelled it.
+    pub cancellation: Cancellation,
     /// It returned from its start routine, or is about to.
     pub finished: bool,
     /// Nobody will join it.
@@ -219,6 +230,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         start: [0; 2],
         start_mask: None,
         ending: false,
+        cancellation: Cancellation::default(),
         finished: false,
         detached: false,
         once_calls: 0,

@@ -137,7 +137,7 @@ pub const GROUPS: &[Group] = &[
         "__waitpid", "tcdrain", "pause", "sigsuspend", "__sigsuspend", "sigwait", "sigwaitinfo", "sigtimedwait",
         "msgsnd", "msgrcv", "mq_send", "mq_timedsend", "mq_receive", "mq_timedreceive",
     ]),
-    group(Refused, Thread, "asynchronous cancellation strikes between two instructions; the deferred type passes", &[
+    group(Refused, Thread, "a cancellation that strikes between two instructions; to allow it, and the deferred type, passes", &[
         "pthread_setcanceltype",
     ]),
     group(PassThrough, Thread, "changes the calling thread only", &[

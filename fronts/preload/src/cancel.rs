@@ -18,6 +18,7 @@ mod points;
 use crate::real::{self, errno, set_errno};
 use crate::unannounced;
 use core::ffi::c_int;
+use core::sync::atomic::Ordering;
 use relive_order::Kind;
 use relive_rt::object::{Internal, internal};
 use relive_rt::{Mode, environment, mode, record, replay, report, stranger, thread};
@@ -207,6 +208,13 @@ unsafe extern "C" fn cancel(handle: usize, place: usize) -> c_int {
         match mode() {
             Mode::Off => real::cancel(handle),
             Mode::Record => {
+                if let Some(target) = thread::find(handle) {
+                    let target = &(*target).cancellation;
+                    target.sent.store(true, Ordering::SeqCst);
+                    if target.asynchronous.load(Ordering::SeqCst) {
+                        unannounced::refuse("asynchronous cancellation", place);
+                    }
+                }
                 record::shared(&internal(Internal::Signals).clock, Kind::Cancel);
                 let result = environment::unseen(|| real::cancel(handle));
                 if result != 0 {
@@ -251,8 +259,13 @@ front!(
 
 unsafe extern "C" fn set_type(kind: c_int, old: *mut c_int, place: usize) -> c_int {
     const PTHREAD_CANCEL_ASYNCHRONOUS: c_int = 1;
-    if kind == PTHREAD_CANCEL_ASYNCHRONOUS {
-        unannounced::refuse("asynchronous cancellation", place);
+    // To allow it does no harm; where it strikes could not be told.
+    if let Some(thread) = thread::current_if_known() {
+        let asynchronous = kind == PTHREAD_CANCEL_ASYNCHRONOUS;
+        thread.cancellation.asynchronous.store(asynchronous, Ordering::SeqCst);
+        if asynchronous && thread.cancellation.sent.load(Ordering::SeqCst) {
+            unannounced::refuse("asynchronous cancellation", place);
+        }
     }
     // SAFETY: forwarded.
     unsafe { real::set_cancel_type(kind, old) }
