@@ -79,7 +79,7 @@ pub unsafe fn start(auxiliary: *const [usize; 2]) {
     if !dispatch::install(on_call) || !dispatch::arm() {
         return lack();
     }
-    dispatch::after_clone(processes::created);
+    dispatch::after_clone(processes::created, processes::started);
     ON.store(true, Ordering::Relaxed);
     output::start();
     // SAFETY: the caller's promise.

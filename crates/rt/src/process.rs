@@ -169,6 +169,7 @@ pub fn before_create(place: usize) -> Creation {
             }
             // As in the recording: what the creation itself does, mapping a stack for one, comes after the event.
             replay::leave(Kind::Create, &[], false);
+            thread.newborn = child;
             Creation::Child(child)
         }
     }
@@ -191,6 +192,7 @@ unsafe fn starts_at(child: Child, time: u64) {
 pub fn about_to_clone() {
     if let Some(thread) = thread::current_if_known()
         && !thread.newborn.is_null()
+        && runtime::mode() == Mode::Record
     {
         // SAFETY: it does not run yet.
         unsafe { starts_at(thread.newborn, thread.clock()) };

@@ -48,7 +48,9 @@ pub struct Thread {
     pub tid: u32,
     /// Set while it is inside `fork`: the identity that the child will take. See `process`.
     pub forking: Option<crate::process::Heir>,
-    /// The thread that it is creating, or null; set while recording.
+    /// No front of ours created it.
+    pub unannounced: bool,
+    /// The thread that it is creating, or null.
     pub newborn: *mut Thread,
     /// The thread that it is joining, or null; set while recording.
     pub joining: *mut Thread,
@@ -224,6 +226,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         children: 0,
         tid: 0,
         forking: None,
+        unannounced: false,
         newborn: null_mut(),
         joining: null_mut(),
         spare: null_mut(),

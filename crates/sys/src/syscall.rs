@@ -76,6 +76,7 @@ pub mod number {
     pub const MEMBARRIER: usize = 324;
     pub const COPY_FILE_RANGE: usize = 326;
     pub const PWRITEV2: usize = 328;
+    pub const RSEQ: usize = 334;
     pub const PIDFD_SEND_SIGNAL: usize = 424;
     pub const CLONE3: usize = 435;
     pub const CLOSE_RANGE: usize = 436;

@@ -35,6 +35,7 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: St
     unsafe { environment::start(auxiliary_vector(strings)) };
     if environment::is_on() {
         crate::heap::take_over();
+        crate::rseq::give_up();
     }
 }
 

@@ -28,6 +28,7 @@ mod mutex;
 mod once;
 mod processes;
 mod real;
+mod rseq;
 mod rwlock;
 mod semaphore;
 mod sharing;

@@ -6,21 +6,23 @@
 use super::ordered::Ordered;
 use super::{Trapped, heap, own_id};
 use crate::object::Internal;
+use crate::process::{Child, Creation};
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
 use crate::{outside, process, writer};
 use core::sync::atomic::{AtomicU64, Ordering};
-use relive_sys::dispatch;
 use relive_sys::signal::Context;
 use relive_sys::syscall::number::{
-    CLONE, CLONE3, EXIT_GROUP, FORK, KILL, PIDFD_SEND_SIGNAL, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO, TGKILL, TKILL, VFORK,
-    WAIT4, WAITID,
+    CLONE, CLONE3, EXIT, EXIT_GROUP, FORK, KILL, PIDFD_SEND_SIGNAL, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO, TGKILL, TKILL,
+    VFORK, WAIT4, WAITID,
 };
 use relive_sys::syscall::{self, syscall6};
+use relive_sys::{dispatch, tls};
 
 const ENOSYS: isize = -38;
 const CLONE_VM: usize = 0x100;
+const CLONE_SETTLS: usize = 0x8_0000;
 const CLONE_THREAD: usize = 0x1_0000;
 const WSTOPPED: usize = 2;
 const WEXITED: usize = 4;
@@ -89,15 +91,41 @@ fn forget(recorded: u32) {
 pub(super) unsafe fn create(context: &mut Context) -> Trapped {
     let (number, arguments) = (context.number(), context.arguments());
     if number == CLONE && arguments[1] != 0 {
+        let mut given = 0;
         if arguments[0] & CLONE_THREAD != 0 {
+            if arguments[0] & CLONE_SETTLS != 0 {
+                given = announce(arguments[4]);
+            }
             process::about_to_clone();
         }
         // SAFETY: the caller's promise; the call names a stack.
-        unsafe { context.clone_on_return() };
+        unsafe { context.clone_on_return(given) };
         return Trapped::GoesOn;
     }
     // SAFETY: the program's own call.
     unsafe { create_directly(number, &arguments) }.map_or(Trapped::Other, Trapped::Result)
+}
+
+/// Announces a thread that no front announced: libc makes it for itself, or a library found libc's functions past ours.
+/// Returns what the thread is given: its block, or 0.
+fn announce(handle: usize) -> usize {
+    let Some(thread) = thread::current_if_known() else { return 0 };
+    if !thread.newborn.is_null() || thread.unseen {
+        return 0;
+    }
+    let Creation::Child(child) = process::before_create(0) else { return 0 };
+    // SAFETY: the block that was just made for it, which nobody else knows.
+    unsafe {
+        (*child).unannounced = true;
+        (*child).start = [handle; 2];
+    }
+    child as usize
+}
+
+/// What such a thread does first.
+pub(super) extern "C" fn started(given: usize) {
+    // SAFETY: what `announce` returned for this thread.
+    unsafe { process::thread_started(given as Child, tls::thread_pointer()) };
 }
 
 /// [`create`] for a call that came by a jump: of a child on another stack nobody would know where it goes on, as in a
@@ -160,6 +188,19 @@ pub(super) fn settle(present: isize) -> isize {
 
 /// The parent's side of a `clone` with a stack: of a process, the program sees the recorded id.
 pub(super) extern "C" fn created(flags: usize, result: isize) -> isize {
+    if flags & CLONE_THREAD != 0
+        && let Some(thread) = thread::current_if_known()
+        && !thread.newborn.is_null()
+    {
+        let child = thread.newborn;
+        // SAFETY: the block of the thread that was just made, or not; it stays until the thread is joined.
+        unsafe {
+            if (*child).unannounced {
+                process::after_create(child, (*child).start[0], false, -result.min(0) as i32, 0);
+            }
+        }
+        return result;
+    }
     if flags & CLONE_THREAD != 0 || thread::current_if_known().is_none_or(|thread| thread.unseen) {
         return result;
     }
@@ -277,6 +318,9 @@ pub(super) unsafe fn exit(number: usize, arguments: &[usize; 6]) -> isize {
     // A child that shares our memory, on its way to another image, is not the process that the recording knows.
     if number == EXIT_GROUP && runtime::mode() == Mode::Record && syscall::getpid() == runtime::pid() {
         process::gone();
+    }
+    if number == EXIT && thread::current_if_known().is_some_and(|thread| thread.unannounced && !thread.finished) {
+        process::thread_finished();
     }
     // SAFETY: the caller's promise.
     unsafe { dispatch::program_call(number, arguments) }
