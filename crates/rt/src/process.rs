@@ -8,6 +8,7 @@
 mod ending;
 
 use crate::environment::stacks;
+use crate::limit;
 use crate::link::{FromEnvironment, Link};
 use crate::record;
 use crate::replay::{self, turn};
@@ -34,7 +35,10 @@ pub fn start(environment: FromEnvironment) {
                 AttachError::Gone => "the recorder is gone",
                 AttachError::Version => "it was started by another version of relive",
                 AttachError::Full => "too many processes record at once",
-                AttachError::Enough => return,
+                // Without this image neither may the event be in the recording that began it.
+                AttachError::Enough => {
+                    return limit::end_before(environment.link.map_or(0, |link| link.clock));
+                }
             };
             report::line(format_args!("process {} is not recorded: {why}", syscall::getpid()));
         }

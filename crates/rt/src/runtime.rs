@@ -125,8 +125,9 @@ pub fn attach(path: &CStr) -> Result<mode_of_session::SessionMode, AttachError> 
     let control = mapped?;
     CONTROL.store(control, Ordering::Release);
     syscall::membarrier_register();
+    let mode = mode_of_session::of(session())?;
     enter_process(None)?;
-    mode_of_session::of(session())
+    Ok(mode)
 }
 
 fn map_whole(head: isize, fd: i32) -> Result<*mut Control, AttachError> {

@@ -22,6 +22,9 @@ pub struct Limits {
     pub bytes: Option<u64>,
 }
 
+/// Nobody needs less, and the launcher does not look whether the program has begun all the time.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
@@ -70,5 +73,5 @@ pub(crate) fn is_reached(control: &Control) -> bool {
 /// The time until the recording is long enough; `None` if it may go on for ever or has ended.
 pub(crate) fn time_left(limits: &Limits, start: Instant, reached: Option<Limit>) -> Option<Duration> {
     let duration = limits.duration.filter(|_| reached.is_none())?;
-    Some(duration.saturating_sub(start.elapsed()))
+    Some(duration.max(SHORTEST).saturating_sub(start.elapsed()))
 }

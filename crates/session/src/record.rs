@@ -201,12 +201,17 @@ struct Session<'a> {
 impl Session<'_> {
     /// Waits for the program's end. On the way the recording may reach a limit, which `told` hears of.
     fn wait(&mut self, watched: &Watched, held: &Held, told: &mut dyn FnMut(Limit)) -> io::Result<Outcome> {
-        let start = Instant::now();
+        let mut start = Instant::now();
         loop {
             let alarm = self.reached.is_none().then(|| self.service.alarm());
             let limit = match watched.wait(held, alarm, limits::time_left(&self.limits, start, self.reached))? {
                 Woken::Ended(outcome) => return Ok(outcome),
                 Woken::Alarm => Limit::Bytes,
+                // The time counts from when there is something to record.
+                Woken::Tick if self.shared.control().next_process.load(Acquire) == 0 => {
+                    start = Instant::now();
+                    continue;
+                }
                 Woken::Tick => Limit::Duration,
             };
             self.reached = Some(limit);
