@@ -28,6 +28,7 @@ mod memory;
 mod output;
 mod processes;
 mod signals;
+mod space;
 
 use crate::replay::calls as replayed;
 use crate::report;
@@ -38,7 +39,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::signal::{Context, Info, is_own_code};
-use relive_sys::{maps, sites};
+use relive_sys::{maps, sites, start};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
 
@@ -64,7 +65,7 @@ pub fn own_id() -> u32 {
 ///
 /// # Safety
 /// At start-up, in the first thread; `auxiliary` must be the process's auxiliary vector or null.
-pub unsafe fn start(auxiliary: *const [usize; 2]) {
+pub unsafe fn begin(auxiliary: *const [usize; 2]) {
     if runtime::process_mode() == Mode::Off || !runtime::has_flag(flag::ENVIRONMENT) {
         return;
     }
@@ -74,6 +75,10 @@ pub unsafe fn start(auxiliary: *const [usize; 2]) {
     dispatch::after_clone(processes::created);
     ON.store(true, Ordering::Relaxed);
     output::start();
+    // SAFETY: the caller's promise; the starter's handover, which nobody else uses any more.
+    if let Some(handover) = unsafe { start::handover(auxiliary).map(|handover| &*handover) } {
+        memory::start(handover);
+    }
     // SAFETY: the caller's promise.
     unsafe { clock::start(auxiliary) };
     redirect_sites();

@@ -5,12 +5,13 @@
 
 use crate::binary;
 use crate::data_file::{self, Series};
-use crate::launch::{self, Launch};
+use crate::launch::{self, Launch, Runtime};
 use crate::processes;
 use crate::program::Program;
 use crate::service::Service;
 use crate::shared::{Setup, Shared};
 use crate::signals::Held;
+use crate::starter::{self, Start};
 use crate::supervise::{Outcome, Watched, Woken};
 use relive_trace::bytes::read_file_header;
 use relive_trace::control::{IN_USE, flag, mode};
@@ -32,8 +33,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub struct RecordOptions<'a> {
     /// The program.
     pub program: &'a Program,
-    /// The library to preload.
-    pub library: &'a Path,
+    /// What goes with the program.
+    pub runtime: &'a Runtime,
     /// The trace folder, existing and empty.
     pub folder: &'a Path,
     /// Version of the tool.
@@ -101,11 +102,13 @@ const STRAGGLERS_STEP_MS: u64 = 2;
 /// # Errors
 /// [`RecordError`] if the program was not started.
 pub fn record(options: &RecordOptions<'_>) -> Result<Recorded, RecordError> {
-    let RecordOptions { program, library, folder, version, environment } = *options;
+    let RecordOptions { program, runtime, folder, version, environment } = *options;
     let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
     let held = Held::new().map_err(RecordError::Session)?;
     let mut manifest = begin_manifest(program, version).map_err(RecordError::Session)?;
     manifest.environment_recorded = environment;
+    // Where the loader is not there the kernel knows best what to say.
+    manifest.start = (environment && program.loader.exists()).then(|| starter::choose(&program.path));
     data_file::create_first(&Series::Recorded.path(folder, 0)).map_err(trace_error)?;
     manifest.write(folder).map_err(trace_error)?;
     let flags = common_flags() | if environment { flag::ENVIRONMENT } else { 0 };
@@ -118,9 +121,10 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recorded, RecordError> {
         command: &program.command,
         environment: None,
         folder: None,
-        library,
+        library: &runtime.library,
         control: &shared.path(),
         capture: false,
+        start: manifest.start.as_ref().map(|start| Start::recorded(&runtime.starter, start)),
     };
     let start = |cause| RecordError::Start { path: program.path.clone(), cause };
     let started = held.released(|| launch.start()).map_err(start)?;

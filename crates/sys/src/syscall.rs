@@ -34,6 +34,7 @@ pub mod number {
     pub const CLONE: usize = 56;
     pub const FORK: usize = 57;
     pub const VFORK: usize = 58;
+    pub const EXECVE: usize = 59;
     pub const EXIT: usize = 60;
     pub const WAIT4: usize = 61;
     pub const KILL: usize = 62;
@@ -58,6 +59,8 @@ pub mod number {
     pub const TGKILL: usize = 234;
     pub const WAITID: usize = 247;
     pub const OPENAT: usize = 257;
+    pub const READLINKAT: usize = 267;
+    pub const FACCESSAT: usize = 269;
     pub const PSELECT6: usize = 270;
     pub const PPOLL: usize = 271;
     pub const SPLICE: usize = 275;
@@ -69,9 +72,11 @@ pub mod number {
     pub const GETCPU: usize = 309;
     pub const PROCESS_VM_READV: usize = 310;
     pub const PROCESS_VM_WRITEV: usize = 311;
+    pub const EXECVEAT: usize = 322;
     pub const MEMBARRIER: usize = 324;
     pub const COPY_FILE_RANGE: usize = 326;
     pub const PWRITEV2: usize = 328;
+    pub const RSEQ: usize = 334;
     pub const PIDFD_SEND_SIGNAL: usize = 424;
     pub const CLONE3: usize = 435;
     pub const CLOSE_RANGE: usize = 436;

@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_rt::{environment, link, process};
 use relive_sys::trampoline::Frame;
-use relive_sys::{front, trampoline};
+use relive_sys::{dispatch, front, start, trampoline};
 
 type Strings = *const *const c_char;
 
@@ -21,18 +21,28 @@ static CONSTRUCTOR: unsafe extern "C" fn(c_int, Strings, Strings) = constructor;
 static DESTRUCTOR: extern "C" fn() = destructor;
 
 unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: Strings) {
-    // SAFETY: the dynamic linker passes the process's environment, whose strings stay.
+    // SAFETY: the auxiliary vector stands behind the environment that was laid on the stack.
+    let (auxiliary, handover) = unsafe {
+        let auxiliary = auxiliary_vector(strings);
+        (auxiliary, start::handover(auxiliary))
+    };
+    if handover.is_some() {
+        // The starter's part is over: its handler would see our calls, too.
+        dispatch::disarm();
+    }
+    // SAFETY: the dynamic linker passes the process's environment, whose strings stay; so do the starter's.
     let found = unsafe {
-        crate::processes::remember(strings);
-        link::read(strings)
+        let session = handover.map_or(strings, |handover| (&raw const (*handover).session).cast());
+        crate::processes::remember(session);
+        link::read(session)
     };
     crate::real::at::mutex_lock.look_up();
     crate::real::at::mutex_unlock.look_up();
     crate::jumps::look_up();
     crate::threads::look_up();
     process::start(found);
-    // SAFETY: the auxiliary vector stands behind the environment that the kernel laid on the stack.
-    unsafe { environment::start(auxiliary_vector(strings)) };
+    // SAFETY: the process's own.
+    unsafe { environment::begin(auxiliary) };
 }
 
 /// What stands behind the last entry of an environment.
