@@ -24,11 +24,15 @@
 
 mod clock;
 mod descriptors;
+mod images;
+mod itself;
 mod memory;
 mod output;
 mod processes;
 mod signals;
 mod space;
+
+pub use images::{Bare, on_bare_exec, records_attempts};
 
 use crate::replay::calls as replayed;
 use crate::report;
@@ -78,6 +82,7 @@ pub unsafe fn begin(auxiliary: *const [usize; 2]) {
     // SAFETY: the caller's promise; the starter's handover, which nobody else uses any more.
     if let Some(handover) = unsafe { start::handover(auxiliary).map(|handover| &*handover) } {
         memory::start(handover);
+        itself::start(handover);
     }
     // SAFETY: the caller's promise.
     unsafe { clock::start(auxiliary) };
@@ -114,6 +119,7 @@ unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6]) -> isi
 /// # Safety
 /// Only in a fork child while it has one thread.
 pub unsafe fn reset_after_fork() {
+    images::reset_after_fork();
     // SAFETY: the caller's promise.
     unsafe { memory::reset_after_fork() };
 }
@@ -238,6 +244,7 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
             // What else has to do with signals happens in a replay where the recording says.
             Effect::Signals => emulate(thread, number, arguments, relive_calls::execute_outputs(number)),
             Effect::Exit => processes::exit(number, arguments),
+            Effect::Exec => images::carry_out(thread, number, arguments),
             _ => dispatch::program_call(number, arguments),
         }
     }
@@ -253,6 +260,7 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
         unsafe {
             let mut mask = signals::Mask::default();
             let result = dispatch::program_call(number, &mask.without_ours(number, arguments));
+            let result = itself::answer(number, arguments, result);
             writer::append_call(thread, number, result, &|visit| {
                 relive_calls::written(outputs, arguments, &before, result, &Program, visit);
             });

@@ -11,7 +11,9 @@ pub mod number {
     #![allow(missing_docs)]
     pub const READ: usize = 0;
     pub const WRITE: usize = 1;
+    pub const OPEN: usize = 2;
     pub const CLOSE: usize = 3;
+    pub const STAT: usize = 4;
     pub const FSTAT: usize = 5;
     pub const MMAP: usize = 9;
     pub const MPROTECT: usize = 10;
@@ -23,6 +25,7 @@ pub mod number {
     pub const PREAD64: usize = 17;
     pub const PWRITE64: usize = 18;
     pub const WRITEV: usize = 20;
+    pub const ACCESS: usize = 21;
     pub const SCHED_YIELD: usize = 24;
     pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;
@@ -47,6 +50,7 @@ pub mod number {
     pub const SIGALTSTACK: usize = 131;
     pub const PRCTL: usize = 157;
     pub const GETTID: usize = 186;
+    pub const FGETXATTR: usize = 193;
     pub const TKILL: usize = 200;
     pub const TIME: usize = 201;
     pub const FUTEX: usize = 202;
@@ -59,6 +63,7 @@ pub mod number {
     pub const TGKILL: usize = 234;
     pub const WAITID: usize = 247;
     pub const OPENAT: usize = 257;
+    pub const NEWFSTATAT: usize = 262;
     pub const READLINKAT: usize = 267;
     pub const FACCESSAT: usize = 269;
     pub const PSELECT6: usize = 270;
@@ -76,10 +81,13 @@ pub mod number {
     pub const MEMBARRIER: usize = 324;
     pub const COPY_FILE_RANGE: usize = 326;
     pub const PWRITEV2: usize = 328;
+    pub const STATX: usize = 332;
     pub const RSEQ: usize = 334;
     pub const PIDFD_SEND_SIGNAL: usize = 424;
     pub const CLONE3: usize = 435;
     pub const CLOSE_RANGE: usize = 436;
+    pub const OPENAT2: usize = 437;
+    pub const FACCESSAT2: usize = 439;
     pub const EPOLL_PWAIT2: usize = 441;
 }
 

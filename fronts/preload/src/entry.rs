@@ -4,7 +4,7 @@
 //! `exit`: libc calls its own directly.
 
 use crate::real;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_rt::{environment, link, process};
 use relive_sys::trampoline::Frame;
@@ -36,6 +36,11 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: St
         crate::processes::remember(session);
         link::read(session)
     };
+    if let Some(handover) = handover {
+        // SAFETY: the environment's array, which nobody but us reads now; the starter's strings.
+        unsafe { hide(strings, (*handover).session) };
+        environment::on_bare_exec(crate::processes::bare_exec);
+    }
     crate::real::at::mutex_lock.look_up();
     crate::real::at::mutex_unlock.look_up();
     crate::jumps::look_up();
@@ -43,6 +48,32 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: St
     process::start(found);
     // SAFETY: the process's own.
     unsafe { environment::begin(auxiliary) };
+}
+
+/// Takes our library out of the environment that the program sees: what it does must not depend on our paths.
+unsafe fn hide(environment: Strings, session: [*const c_char; 4]) {
+    // SAFETY: the caller's promise; all strings are terminated.
+    unsafe {
+        let mut at = environment.cast_mut();
+        while !(*at).is_null() && !session.contains(&*at) {
+            at = at.add(1);
+        }
+        if (*at).is_null() {
+            return;
+        }
+        let text = (*at).cast_mut().cast::<u8>();
+        let bytes = CStr::from_ptr(*at).to_bytes_with_nul();
+        let (name, end) = (bytes.iter().position(|&b| b == b'='), bytes.iter().position(|&b| b == b':'));
+        if let (Some(name), Some(end)) = (name, end) {
+            // What the user preloads besides stays.
+            core::ptr::copy(text.add(end + 1), text.add(name + 1), bytes.len() - end - 1);
+            return;
+        }
+        while !(*at).is_null() {
+            *at = *at.add(1);
+            at = at.add(1);
+        }
+    }
 }
 
 /// What stands behind the last entry of an environment.

@@ -3,7 +3,7 @@
 //! The program sees the recorded process ids only; where it names a process to
 //! the kernel, the id of the one that plays its part is put in.
 
-use super::{Trapped, own_id};
+use super::{Trapped, images, own_id};
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
@@ -19,6 +19,7 @@ use relive_sys::syscall::{self, syscall6};
 
 const ENOSYS: isize = -38;
 const CLONE_VM: usize = 0x100;
+const CLONE_VFORK: usize = 0x4000;
 const CLONE_THREAD: usize = 0x1_0000;
 const WSTOPPED: usize = 2;
 const WEXITED: usize = 4;
@@ -133,6 +134,9 @@ fn settle(number: usize, present: isize) -> isize {
 
 /// The parent's side of a `clone` with a stack: of a process, the program sees the recorded id.
 pub(super) extern "C" fn created(flags: usize, result: isize) -> isize {
+    if flags & CLONE_VFORK != 0 && result > 0 {
+        images::release(result as u32);
+    }
     if flags & CLONE_THREAD != 0 || thread::current_if_known().is_none() {
         return result;
     }

@@ -1,0 +1,91 @@
+//! `/proc/self/exe`: the kernel says the starter, the program expects itself.
+//!
+//! Only a recording has to do with it: a replay hands out what was recorded.
+
+use super::own_id;
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use relive_sys::dispatch::program_call;
+use relive_sys::start::Handover;
+use relive_sys::syscall;
+use relive_sys::syscall::number::{
+    ACCESS, FACCESSAT, FACCESSAT2, NEWFSTATAT, OPEN, OPENAT, OPENAT2, READLINK, READLINKAT, STAT, STATX,
+};
+
+const EFAULT: isize = -14;
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+
+/// What the starter left, for good; null if there was none.
+static HANDOVER: AtomicPtr<Handover> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The program was started by the starter, which left this.
+pub(super) fn start(handover: &'static Handover) {
+    HANDOVER.store(core::ptr::from_ref(handover).cast_mut(), Ordering::Relaxed);
+}
+
+/// What the starter left.
+pub(super) fn handover() -> Option<&'static Handover> {
+    // SAFETY: stays for good, and nobody writes it any more.
+    unsafe { HANDOVER.load(Ordering::Relaxed).as_ref() }
+}
+
+/// The file of the program that runs, if `path` is one of its names in `/proc`.
+pub(super) fn file_behind(path: &CStr) -> Option<&'static CStr> {
+    let rest = path.to_bytes().strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
+    let own = rest == b"self" || rest == b"thread-self" || decimal(rest) == Some(own_id());
+    // SAFETY: the starter's string.
+    handover().filter(|_| own).map(|handover| unsafe { CStr::from_ptr(handover.file) })
+}
+
+fn decimal(text: &[u8]) -> Option<u32> {
+    text.iter().try_fold(0u32, |value, &byte| value.checked_mul(10)?.checked_add((byte as char).to_digit(10)?))
+}
+
+/// The argument that names a file whose link is followed, or read.
+fn path_argument(number: usize, arguments: &[usize; 6]) -> Option<usize> {
+    match number {
+        OPEN | STAT | ACCESS | READLINK => Some(0),
+        NEWFSTATAT if arguments[3] & AT_SYMLINK_NOFOLLOW != 0 => None,
+        STATX if arguments[2] & AT_SYMLINK_NOFOLLOW != 0 => None,
+        OPENAT | NEWFSTATAT | READLINKAT | FACCESSAT | STATX | OPENAT2 | FACCESSAT2 => Some(1),
+        _ => None,
+    }
+}
+
+/// After a call of the program's that returned `result`: the same about the program, if it was about the starter.
+///
+/// # Safety
+/// As for the call itself, which has just been made.
+pub(super) unsafe fn answer(number: usize, arguments: &[usize; 6], result: isize) -> isize {
+    let Some(index) = path_argument(number, arguments).filter(|_| result != EFAULT) else { return result };
+    // SAFETY: the kernel has just read it.
+    let path = unsafe { CStr::from_ptr(arguments[index] as *const c_char) };
+    let Some(file) = file_behind(path) else { return result };
+    if matches!(number, READLINK | READLINKAT) {
+        let (into, room) = (arguments[index + 1], arguments[index + 2]);
+        let length = file.count_bytes().min(room);
+        if result >= 0 {
+            // SAFETY: the program's buffer, which the kernel has just written.
+            unsafe { core::ptr::copy_nonoverlapping(file.as_ptr().cast(), into as *mut u8, length) };
+        }
+        return if result >= 0 { length as isize } else { result };
+    }
+    if matches!(number, OPEN | OPENAT | OPENAT2) && result >= 0 {
+        syscall::close(result as u32);
+    }
+    let mut given = *arguments;
+    given[index] = file.as_ptr().addr();
+    // SAFETY: the caller's promise.
+    unsafe { program_call(number, &given) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{decimal, file_behind};
+
+    #[test]
+    fn only_the_own_names_are_meant() {
+        assert!(file_behind(c"/proc/self/exe").is_none(), "without the starter there is nothing to hide");
+        assert_eq!([decimal(b"12"), decimal(b"1x"), decimal(b"99999999999")], [Some(12), None, None]);
+    }
+}
