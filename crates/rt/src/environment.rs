@@ -33,6 +33,7 @@ mod signals;
 mod space;
 
 pub use images::{Bare, on_bare_exec, records_attempts};
+pub use itself::file_behind;
 
 use crate::replay::calls as replayed;
 use crate::report;
@@ -259,8 +260,10 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
         // SAFETY: the caller's promise; after the call the kernel has written the pieces.
         unsafe {
             let mut mask = signals::Mask::default();
-            let result = dispatch::program_call(number, &mask.without_ours(number, arguments));
-            let result = itself::answer(number, arguments, result);
+            let result = itself::read_link(number, arguments).unwrap_or_else(|| {
+                let result = dispatch::program_call(number, &mask.without_ours(number, arguments));
+                itself::answer(number, arguments, result)
+            });
             writer::append_call(thread, number, result, &|visit| {
                 relive_calls::written(outputs, arguments, &before, result, &Program, visit);
             });

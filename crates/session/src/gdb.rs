@@ -54,15 +54,12 @@ fn wrapper(launch: &Launch<'_>) -> OsString {
     let mut entries: Vec<OsString> = own.map(|(name, value)| entry(name, value)).collect();
     entries.push(entry(OsStr::new(ENV_PRELOAD), &preload_value(launch.library, preloaded)));
     entries.push(entry(OsStr::new(ENV_CONTROL), launch.control.as_os_str()));
-    let words = match &launch.start {
-        Some(start) => {
-            let name = launch.command.first().map_or(launch.path.as_os_str(), OsString::as_os_str);
-            start.wrapper(&entries, launch.path, name)
-        }
-        None => {
-            entries.splice(..0, ["env".into(), "-i".into()]);
-            entries
-        }
+    let words = if let Some(start) = &launch.start {
+        let name = launch.command.first().map_or(launch.path.as_os_str(), OsString::as_os_str);
+        start.wrapper(&entries, launch.path, name)
+    } else {
+        entries.splice(..0, ["env".into(), "-i".into()]);
+        entries
     };
     let mut line = b"set exec-wrapper".to_vec();
     for word in words {

@@ -60,15 +60,14 @@ impl Launch<'_> {
     /// # Errors
     /// What the system says to fork and exec.
     pub fn start(&self) -> io::Result<Started> {
-        let mut command = match &self.start {
-            Some(start) => start.command(self.path, self.command),
-            None => {
-                let mut command = Command::new(self.path);
-                if let [name, arguments @ ..] = self.command {
-                    command.arg0(name).args(arguments);
-                }
-                command
+        let mut command = if let Some(start) = &self.start {
+            start.command(self.path, self.command)
+        } else {
+            let mut command = Command::new(self.path);
+            if let [name, arguments @ ..] = self.command {
+                command.arg0(name).args(arguments);
             }
+            command
         };
         let preloaded = match self.environment {
             Some(environment) => {

@@ -17,7 +17,7 @@ pub const SCRATCH: usize = 0x1FFC_0000_0000;
 pub const PROGRAM: usize = 0x5555_5555_4000;
 /// The memory that the break moves in.
 pub const BREAK: Range<usize> = 0x5600_0000_0000..0x5680_0000_0000;
-/// The program's mappings, from the top down. The range of ThreadSanitizer's applications goes so low, too.
+/// The program's mappings, from the top down. Programs built with the thread sanitizer may have theirs here, too.
 pub const AREA: Range<usize> = 0x7E90_0000_0000..0x7FE0_0000_0000;
 /// Mappings that have to lie in the lowest two gigabytes.
 pub const LOW: Range<usize> = 0x4000_0000..0x8000_0000;
@@ -27,6 +27,9 @@ pub const IMAGE: usize = 0x7FE1_0000_0000;
 pub const STACK_END: usize = 0x7FFF_FFFF_E000;
 /// So long a stack can be.
 pub const STACK_MAX: usize = STACK_END - IMAGE - (1 << 32);
+
+const _: () = assert!(SCRATCH < HANDOVER && HANDOVER < STARTER && STARTER < 0x2000_0000_0000);
+const _: () = assert!(BREAK.end < AREA.start && AREA.end < IMAGE && IMAGE < STACK_END - STACK_MAX);
 
 /// Type of the auxiliary entry that names the [`Handover`].
 pub const AT_HANDOVER: usize = 0x5245_4C56;
@@ -146,14 +149,7 @@ impl Break {
 
 #[cfg(test)]
 mod tests {
-    use super::{AREA, BREAK, Break, Change, HANDOVER, IMAGE, SCRATCH, STACK_END, STACK_MAX, STARTER};
-
-    #[test]
-    fn nothing_lies_in_the_way_of_anything() {
-        let starts = [SCRATCH, HANDOVER, STARTER, 0x2000_0000_0000, BREAK.start, AREA.start, IMAGE];
-        assert!(starts.is_sorted());
-        assert!(BREAK.end < AREA.start && AREA.end < IMAGE && IMAGE < STACK_END - STACK_MAX);
-    }
+    use super::{BREAK, Break, Change};
 
     #[test]
     fn the_break_moves_by_pages_within_its_bounds() {

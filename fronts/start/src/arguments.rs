@@ -16,6 +16,9 @@ use relive_sys::start;
 const AT_EXECFN: usize = 31;
 const PAGE: usize = 4096;
 
+/// Digits of the random bytes.
+pub(crate) const OPTION_DIGITS: usize = 32;
+
 type Text = *const c_char;
 
 /// What we were given, with nothing left on the kernel's stack.
@@ -113,7 +116,7 @@ fn usage() -> ! {
 }
 
 fn read_options(text: &[u8]) -> Option<([u8; 16], bool)> {
-    let (digits, rest) = text.split_at_checked(32)?;
+    let (digits, rest) = text.split_at_checked(OPTION_DIGITS)?;
     let mut random = [0; 16];
     for (byte, pair) in random.iter_mut().zip(digits.chunks_exact(2)) {
         for &digit in pair {

@@ -22,7 +22,7 @@ const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 const INSTRUCTION_BYTES: usize = 2;
 
 /// From here on calls come here. A kernel that can't do that chooses addresses itself, and the runtime will say so.
-pub(crate) fn start(_handover: &Handover) {
+pub(crate) fn start() {
     kernel::let_through();
     if dispatch::install(on_call) {
         dispatch::arm();
@@ -49,16 +49,16 @@ unsafe extern "C" fn on_call(_signal: i32, info: *mut Info, context: *mut Contex
 /// # Safety
 /// As for the call itself.
 unsafe fn call(number: usize, arguments: [usize; 6], handover: &mut Handover) -> isize {
-    let [a, b, c, d, e, f] = arguments;
+    let [first, second, third, fourth, fifth, sixth] = arguments;
     // SAFETY: the caller's promise.
     unsafe {
         match number {
-            MMAP if d & (MAP_FIXED | MAP_FIXED_NOREPLACE) == 0 => map(arguments, handover),
-            BRK => handover.end_of_data.set(a) as isize,
-            READLINK if is_own_file(a) => copy_name(b, c),
-            READLINKAT if is_own_file(b) => copy_name(c, d),
+            MMAP if fourth & (MAP_FIXED | MAP_FIXED_NOREPLACE) == 0 => map(arguments, handover),
+            BRK => handover.end_of_data.set(first) as isize,
+            READLINK if is_own_file(first) => copy_name(second, third),
+            READLINKAT if is_own_file(second) => copy_name(third, fourth),
             RSEQ => ENOSYS,
-            _ => syscall6(number, a, b, c, d, e, f),
+            _ => syscall6(number, first, second, third, fourth, fifth, sixth),
         }
     }
 }
@@ -93,7 +93,7 @@ unsafe fn is_own_file(path: usize) -> bool {
 unsafe fn copy_name(into: usize, room: usize) -> isize {
     // SAFETY: the loader's buffer; the handover's string.
     unsafe {
-        let name = CStr::from_ptr(leave::file_name()).to_bytes();
+        let name = leave::file().to_bytes();
         let length = name.len().min(room);
         core::ptr::copy_nonoverlapping(name.as_ptr(), into as *mut u8, length);
         length as isize

@@ -3,6 +3,7 @@
 //! see that one and not the starter.
 
 use crate::arguments::Passed;
+use crate::leave;
 use crate::load::Program;
 use crate::stack::Stack;
 use core::ffi::CStr;
@@ -99,7 +100,10 @@ pub(crate) fn tell(passed: &Passed, program: &Program, stack: &Stack) {
         auxiliary_bytes: stack.auxiliary_bytes as u32,
         file: -1,
     };
-    let (name, layout) = (base_name(passed.name), (&raw const layout).addr());
+    // What was executed by a descriptor has the name of the file that runs.
+    let by_descriptor = passed.name.to_bytes().strip_prefix(b"/dev/fd/").is_some_and(|rest| !rest.contains(&b'/'));
+    let name = base_name(if by_descriptor { leave::file() } else { passed.name });
+    let layout = (&raw const layout).addr();
     // SAFETY: a string, and a structure of the size that stands with it.
     unsafe {
         syscall6(PRCTL, PR_SET_MM, PR_SET_MM_MAP, layout, size_of::<Layout>(), 0, 0);

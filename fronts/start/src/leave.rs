@@ -1,7 +1,7 @@
 //! What is left for the runtime: see `relive_sys::start::Handover`.
 
-use crate::arguments::Passed;
-use crate::scratch::{Scratch, need};
+use crate::arguments::{OPTION_DIGITS, Passed};
+use crate::scratch::need;
 use core::ffi::{CStr, c_char};
 use relive_sys::start::{AREA, Break, HANDOVER, Handover};
 use relive_trace::control::{ENV_CONTROL, ENV_LINK};
@@ -26,7 +26,7 @@ fn is(entry: &CStr, name: &str) -> bool {
 }
 
 /// Lays the handover out, but for the file.
-pub(crate) fn lay(passed: &Passed, _scratch: &mut Scratch) -> &'static mut Handover {
+pub(crate) fn lay(passed: &Passed) -> &'static mut Handover {
     // SAFETY: strings of the environment.
     let texts = || passed.environment.iter().map(|&entry| unsafe { CStr::from_ptr(entry) });
     let session = || texts().filter(|entry| is_session(entry));
@@ -46,10 +46,14 @@ pub(crate) fn lay(passed: &Passed, _scratch: &mut Scratch) -> &'static mut Hando
     for (place, entry) in list[..3].iter_mut().zip(session()) {
         *place = keep(entry);
     }
+    let options = keep(passed.options);
+    // What a debugger needs is no business of the programs that this one starts.
+    // SAFETY: the copy has so many digits and a zero at least.
+    unsafe { options.cast_mut().add(OPTION_DIGITS).write(0) };
     let handover = Handover {
         session: list,
         starter: keep(passed.starter),
-        options: keep(passed.options),
+        options,
         file: file_name(),
         lowest: AREA.end,
         end_of_data: Break::START,
@@ -62,8 +66,14 @@ pub(crate) fn lay(passed: &Passed, _scratch: &mut Scratch) -> &'static mut Hando
     }
 }
 
-/// Where the path of the file that runs is kept.
-pub(crate) fn file_name() -> *const c_char {
+/// The path of the file that runs.
+pub(crate) fn file() -> &'static CStr {
+    // SAFETY: room for it that is zero at its end.
+    unsafe { CStr::from_ptr(file_name()) }
+}
+
+/// Where it is kept.
+fn file_name() -> *const c_char {
     (HANDOVER + size_of::<Handover>()) as *const c_char
 }
 

@@ -29,17 +29,11 @@ pub(crate) struct Mapped {
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) own: Mapped,
-    loader: Mapped,
+    pub(crate) loader: Mapped,
     /// First and last byte of code and of data.
     pub(crate) code: [usize; 2],
     pub(crate) data: [usize; 2],
     pub(crate) stack_executable: bool,
-}
-
-impl Program {
-    pub(crate) fn loader(&self) -> &Mapped {
-        &self.loader
-    }
 }
 
 /// The pages from the first to the last segment that is loaded.

@@ -50,14 +50,13 @@ unsafe extern "C" fn begin(passed: *const usize) -> ! {
         let passed = arguments::copy(passed, &mut scratch);
         let mut passed = arguments::Passed::read(passed);
         kernel::take_down(&mut passed);
-        let handover = leave::lay(&passed, &mut scratch);
+        let handover = leave::lay(&passed);
         let program = script::follow(&mut passed, &mut scratch, handover);
-        let loader = program.loader();
-        let stack = stack::build(&passed, &program, loader, handover);
+        let stack = stack::build(&passed, &program, handover);
         kernel::tell(&passed, &program, &stack);
-        calls::start(handover);
-        scratch.drop();
-        stack.enter(loader.entry, passed.debugger)
+        calls::start();
+        scratch::Scratch::give_back();
+        stack.enter(program.loader.entry, passed.debugger)
     }
 }
 

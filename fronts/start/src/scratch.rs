@@ -49,7 +49,7 @@ impl Scratch {
     ///
     /// # Safety
     /// Nothing of it may be used any more.
-    pub(crate) unsafe fn drop(self) {
+    pub(crate) unsafe fn give_back() {
         // SAFETY: the caller's promise.
         unsafe { syscall::munmap(SCRATCH, BYTES) };
     }

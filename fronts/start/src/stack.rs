@@ -4,7 +4,7 @@
 use crate::arguments::Passed;
 use crate::kernel::find;
 use crate::leave;
-use crate::load::{Mapped, Program};
+use crate::load::Program;
 use crate::scratch::{map, need};
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
@@ -90,93 +90,117 @@ fn map_stack(used: usize, executable: bool) {
     map(start - PAGE, PAGE, 0, 0);
 }
 
+/// Where the strings are.
+struct Texts {
+    values: [(usize, usize); 4],
+    /// Arguments from the first boundary to the second, environment from there to the third.
+    boundaries: [usize; 3],
+}
+
+/// Writes from the tables' start up.
+struct Up {
+    at: *mut usize,
+}
+
+impl Up {
+    /// # Safety
+    /// The tables must have room.
+    unsafe fn put(&mut self, word: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.at.write(word);
+            self.at = self.at.add(1);
+        }
+    }
+}
+
+/// The entries of the environment that stand on the stack.
+fn own<'a>(passed: &Passed) -> impl DoubleEndedIterator<Item = &'a CStr> + use<'a> {
+    // SAFETY: strings of the environment, which stay until the program runs.
+    let texts = passed.environment.iter().map(|&entry| unsafe { text(entry) });
+    texts.filter(|entry| !leave::is_session(entry))
+}
+
 /// Makes the stack of a program.
 ///
 /// # Safety
 /// What was passed must be ours still.
-pub(crate) unsafe fn build(passed: &Passed, program: &Program, loader: &Mapped, handover: &Handover) -> Stack {
+pub(crate) unsafe fn build(passed: &Passed, program: &Program, handover: &Handover) -> Stack {
     // SAFETY: the caller's promise, for each string; the writes go where the stack has just been mapped.
     unsafe {
-        let strings = || passed.arguments.iter().chain(passed.environment);
+        let strings = passed.arguments.iter().chain(passed.environment);
         let words = passed.arguments.len() + passed.environment.len() + 2 * ENTRIES + 64;
-        let used: usize = strings().map(|&s| text(s).to_bytes_with_nul().len()).sum::<usize>()
-            + words * size_of::<usize>()
-            + 2 * leave::PATH_MAX;
-        map_stack(used, program.stack_executable);
+        let used = strings.map(|&s| text(s).to_bytes_with_nul().len()).sum::<usize>() + words * size_of::<usize>();
+        map_stack(used + 2 * leave::PATH_MAX, program.stack_executable);
         let mut down = Down { at: STACK_END - size_of::<usize>() };
-        let name = down.text(passed.name);
-        let platform = find(passed, AT_PLATFORM).map(|p| down.text(text(p as *const c_char)));
-        let base_platform = find(passed, AT_BASE_PLATFORM).map(|p| down.text(text(p as *const c_char)));
-        let random = down.bytes(&passed.random);
-        let own = || passed.environment.iter().filter(|&&entry| !leave::is_session(text(entry)));
-        let end_of_environment = down.at;
-        for &entry in own().rev() {
-            down.text(text(entry));
-        }
-        let end_of_arguments = down.at;
-        for &argument in passed.arguments.iter().rev() {
-            down.text(text(argument));
-        }
-        let start_of_arguments = down.at;
-        let preloads = || passed.environment.iter().any(|&entry| leave::is_preload(text(entry)));
-        let entries = own().count() + usize::from(preloads());
-        let tables = 1 + passed.arguments.len() + 1 + entries + 1;
-        let auxiliary = (down.at & !15) - ENTRIES * 16;
-        let pointer = (auxiliary - tables * size_of::<usize>()) & !15;
-        // Behind a gap that keeps the alignment, above nothing: the tables stand without one.
-        let auxiliary = pointer + tables * size_of::<usize>();
-        let mut at = pointer as *mut usize;
-        let mut put = |word: usize| {
-            at.write(word);
-            at = at.add(1);
+        let texts = put_texts(passed, &mut down);
+        let preload = handover.session.iter().find(|&&entry| !entry.is_null() && leave::is_preload(text(entry)));
+        let entries = own(passed).count() + usize::from(preload.is_some());
+        let tables = (1 + passed.arguments.len() + 1 + entries + 1) * size_of::<usize>();
+        let pointer = (down.at - tables - ENTRIES * size_of::<[usize; 2]>()) & !15;
+        let mut up = Up { at: pointer as *mut usize };
+        up.put(passed.arguments.len());
+        let mut next = texts.boundaries[0];
+        let mut each = |up: &mut Up, string: &CStr| {
+            up.put(next);
+            next += string.to_bytes_with_nul().len();
         };
-        put(passed.arguments.len());
-        let mut next = start_of_arguments;
-        for &argument in passed.arguments {
-            put(next);
-            next += text(argument).to_bytes_with_nul().len();
+        passed.arguments.iter().for_each(|&argument| each(&mut up, text(argument)));
+        up.put(0);
+        own(passed).for_each(|entry| each(&mut up, entry));
+        if let Some(entry) = preload {
+            up.put(entry.addr());
         }
-        put(0);
-        for &entry in own() {
-            put(next);
-            next += text(entry).to_bytes_with_nul().len();
-        }
-        if let Some(&entry) = handover.session.iter().find(|&&e| !e.is_null() && leave::is_preload(text(e))) {
-            put(entry.addr());
-        }
-        put(0);
-        let values = [
-            (AT_PHDR, program.own.headers[0]),
-            (AT_PHNUM, program.own.headers[1]),
-            (AT_BASE, loader.bias),
-            (AT_ENTRY, program.own.entry),
-            (AT_PLATFORM, platform.unwrap_or(0)),
-            (AT_BASE_PLATFORM, base_platform.unwrap_or(0)),
-            (AT_RANDOM, random),
-            (AT_EXECFN, name),
-        ];
-        let mut entry = passed.auxiliary;
-        let mut count = 0;
+        up.put(0);
+        let auxiliary = up.at.addr();
+        put_auxiliary(passed, program, handover, &texts, &mut up);
+        let [start, middle, end] = texts.boundaries;
+        let (arguments, environment) = ([start, middle], [middle, end]);
+        Stack { pointer, arguments, environment, auxiliary, auxiliary_bytes: up.at.addr() - auxiliary }
+    }
+}
+
+unsafe fn put_texts(passed: &Passed, down: &mut Down) -> Texts {
+    // SAFETY: the caller's promise: strings of the kernel's and our own.
+    unsafe {
+        let name = down.text(passed.name);
+        let mut platform = |kind| find(passed, kind).map_or(0, |p| down.text(text(p as *const c_char)));
+        let platforms = [platform(AT_PLATFORM), platform(AT_BASE_PLATFORM)];
+        let random = down.bytes(&passed.random);
+        let end = down.at;
+        own(passed).rev().for_each(|entry| _ = down.text(entry));
+        let middle = down.at;
+        passed.arguments.iter().rev().for_each(|&argument| _ = down.text(text(argument)));
+        let [platform, base_platform] = platforms;
+        let values =
+            [(AT_EXECFN, name), (AT_PLATFORM, platform), (AT_BASE_PLATFORM, base_platform), (AT_RANDOM, random)];
+        Texts { values, boundaries: [down.at, middle, end] }
+    }
+}
+
+unsafe fn put_auxiliary(passed: &Passed, program: &Program, handover: &Handover, texts: &Texts, up: &mut Up) {
+    let mapped = [
+        (AT_PHDR, program.own.headers[0]),
+        (AT_PHNUM, program.own.headers[1]),
+        (AT_BASE, program.loader.bias),
+        (AT_ENTRY, program.own.entry),
+    ];
+    let mut entry = passed.auxiliary;
+    let mut count = 0;
+    // SAFETY: the caller's promise: our copy of the kernel's vector, and room for as many entries as are counted.
+    unsafe {
         while (*entry)[0] != AT_NULL && count + 2 < ENTRIES {
             let [kind, given] = *entry;
-            let value = values.iter().find(|(known, _)| *known == kind).map_or(given, |&(_, value)| value);
+            let known = mapped.iter().chain(&texts.values).find(|(known, _)| *known == kind);
             if kind != AT_IGNORE {
-                put(kind);
-                put(value);
+                up.put(kind);
+                up.put(known.map_or(given, |&(_, value)| value));
                 count += 1;
             }
             entry = entry.add(1);
         }
-        put(AT_HANDOVER);
-        put(core::ptr::from_ref(handover).addr());
-        put(AT_NULL);
-        put(0);
-        Stack {
-            pointer,
-            arguments: [start_of_arguments, end_of_arguments],
-            environment: [end_of_arguments, end_of_environment],
-            auxiliary,
-            auxiliary_bytes: (count + 2) * 16,
+        for word in [AT_HANDOVER, core::ptr::from_ref(handover).addr(), AT_NULL, 0] {
+            up.put(word);
         }
     }
 }

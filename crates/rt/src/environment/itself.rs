@@ -2,7 +2,7 @@
 //!
 //! Only a recording has to do with it: a replay hands out what was recorded.
 
-use super::own_id;
+use super::{memory, own_id};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use relive_sys::dispatch::program_call;
@@ -13,6 +13,7 @@ use relive_sys::syscall::number::{
 };
 
 const EFAULT: isize = -14;
+const PAGE: usize = 4096;
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 
 /// What the starter left, for good; null if there was none.
@@ -30,7 +31,7 @@ pub(super) fn handover() -> Option<&'static Handover> {
 }
 
 /// The file of the program that runs, if `path` is one of its names in `/proc`.
-pub(super) fn file_behind(path: &CStr) -> Option<&'static CStr> {
+pub fn file_behind(path: &CStr) -> Option<&'static CStr> {
     let rest = path.to_bytes().strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
     let own = rest == b"self" || rest == b"thread-self" || decimal(rest) == Some(own_id());
     // SAFETY: the starter's string.
@@ -41,13 +42,40 @@ fn decimal(text: &[u8]) -> Option<u32> {
     text.iter().try_fold(0u32, |value, &byte| value.checked_mul(10)?.checked_add((byte as char).to_digit(10)?))
 }
 
-/// The argument that names a file whose link is followed, or read.
+/// `readlink` of the own file. Before the call: it would write more than there is to say.
+pub(super) fn read_link(number: usize, arguments: &[usize; 6]) -> Option<isize> {
+    /// Longer than any of the names.
+    const BYTES: usize = 32;
+    let index = match number {
+        READLINK => 0,
+        READLINKAT => 1,
+        _ => return None,
+    };
+    let mut path = [0; BYTES];
+    // What stands right before the end of a page is not read beyond it.
+    let in_page = PAGE - arguments[index] % PAGE;
+    let (first, rest) = path.split_at_mut(in_page.min(BYTES));
+    if !memory::read(arguments[index], first) {
+        return None;
+    }
+    if !first.contains(&0) && !memory::read(arguments[index] + first.len(), rest) {
+        return None;
+    }
+    let file = file_behind(CStr::from_bytes_until_nul(&path).ok()?)?.to_bytes();
+    let shown = &file[..file.len().min(arguments[index + 2])];
+    if shown.is_empty() {
+        return None;
+    }
+    Some(if memory::write(arguments[index + 1], shown) { shown.len() as isize } else { EFAULT })
+}
+
+/// The argument that names a file whose link is followed.
 fn path_argument(number: usize, arguments: &[usize; 6]) -> Option<usize> {
     match number {
-        OPEN | STAT | ACCESS | READLINK => Some(0),
+        OPEN | STAT | ACCESS => Some(0),
         NEWFSTATAT if arguments[3] & AT_SYMLINK_NOFOLLOW != 0 => None,
         STATX if arguments[2] & AT_SYMLINK_NOFOLLOW != 0 => None,
-        OPENAT | NEWFSTATAT | READLINKAT | FACCESSAT | STATX | OPENAT2 | FACCESSAT2 => Some(1),
+        OPENAT | NEWFSTATAT | FACCESSAT | STATX | OPENAT2 | FACCESSAT2 => Some(1),
         _ => None,
     }
 }
@@ -61,15 +89,6 @@ pub(super) unsafe fn answer(number: usize, arguments: &[usize; 6], result: isize
     // SAFETY: the kernel has just read it.
     let path = unsafe { CStr::from_ptr(arguments[index] as *const c_char) };
     let Some(file) = file_behind(path) else { return result };
-    if matches!(number, READLINK | READLINKAT) {
-        let (into, room) = (arguments[index + 1], arguments[index + 2]);
-        let length = file.count_bytes().min(room);
-        if result >= 0 {
-            // SAFETY: the program's buffer, which the kernel has just written.
-            unsafe { core::ptr::copy_nonoverlapping(file.as_ptr().cast(), into as *mut u8, length) };
-        }
-        return if result >= 0 { length as isize } else { result };
-    }
     if matches!(number, OPEN | OPENAT | OPENAT2) && result >= 0 {
         syscall::close(result as u32);
     }

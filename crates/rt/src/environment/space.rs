@@ -47,8 +47,9 @@ impl Area {
             (at >= piece.start).then_some(at)
         };
         let pieces = self.free[..self.count].iter().enumerate();
-        let best = pieces.filter_map(|(i, piece)| Some((piece.len(), i, place(piece)?))).min();
-        if let Some((_, index, at)) = best {
+        let best =
+            pieces.filter_map(|(i, piece)| Some((piece.len(), usize::MAX - piece.start, i, place(piece)?))).min();
+        if let Some((_, _, index, at)) = best {
             let piece = self.free[index].clone();
             self.count -= 1;
             self.free.swap(index, self.count);
@@ -87,7 +88,7 @@ impl Area {
         if self.count < PIECES {
             self.free[self.count] = range;
             self.count += 1;
-        } else if let Some(smallest) = self.free.iter_mut().min_by_key(|piece| piece.len())
+        } else if let Some(smallest) = self.free.iter_mut().min_by_key(|piece| piece.end - piece.start)
             && smallest.len() < range.len()
         {
             *smallest = range;
@@ -279,13 +280,13 @@ mod tests {
         assert_eq!([a, b, c], [0x1F_F000, 0x1F_E000, 0x1F_D000]);
         area.give(a..a + 0x1000);
         area.give(c..c + 0x1000);
-        assert_eq!(area.take(0x1000, 0x1000), Some(c), "the piece that fits, the last one given back");
-        area.give(c..c + 0x1000);
+        assert_eq!(area.take(0x1000, 0x1000), Some(a), "of two that fit the higher one");
+        area.give(a..a + 0x1000);
         area.give(b..b + 0x1000);
         assert_eq!((area.count, area.free[0].clone()), (1, c..a + 0x1000));
         assert_eq!(area.take(0x3000, 0x1000), Some(c));
         assert_eq!(area.take(0x1000, 0x1_0000), Some(0x1F_0000), "aligned");
-        assert_eq!(area.take(0x1000, 0x1000), Some(0x1F_1000), "what the alignment left over");
+        assert_eq!(area.take(0x1000, 0x1000), Some(0x1F_C000), "what the alignment left over");
         assert_eq!(area.take(0x1_0000_0000, 0x1000), None);
     }
 
