@@ -79,7 +79,9 @@ int main(int count, char **arguments)
     must_be(pthread_getattr_np(pthread_self(), &attributes) == 0);
     must_be(pthread_attr_getstack(&attributes, &lowest, &bytes) == 0);
     must_be((char *)&local > (char *)lowest && (char *)&local < (char *)lowest + bytes);
-    printf("%d deep, stack of %zu\n", deep(1500), bytes >> 12);
+    // As far down as there is room, up to a few megabytes.
+    int frames = (bytes - (128 << 10)) / 4500;
+    printf("%d deep, stack of %zu\n", deep(frames < 1500 ? frames : 1500), bytes >> 12);
     unsigned char *random = (unsigned char *)getauxval(AT_RANDOM);
     printf("random ");
     for (int i = 0; i < 16; i++)
