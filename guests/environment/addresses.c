@@ -44,6 +44,8 @@ static void mappings(void)
     for (int i = 0; i < MANY; i += 2)
         sum = sum * 31 + (unsigned long)(many[i] = map(0, 4096 * (1 + i % 5), 0));
     printf("at many %lx\n", sum);
+    for (int i = 0; i < 3; i++)
+        printf("at wide %p\n", mmap(0, 700ul << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 }
 
 static void breaks(void)

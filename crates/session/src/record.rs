@@ -116,18 +116,14 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recorded, RecordError> {
     let shared = Arc::new(Shared::new(&setup).map_err(RecordError::Session)?);
     let service =
         Service::start(Arc::clone(&shared), folder.to_owned(), Series::Recorded).map_err(RecordError::Session)?;
-    let launch = Launch {
-        path: &program.path,
-        command: &program.command,
-        environment: None,
-        folder: None,
-        library: &runtime.library,
-        control: &shared.path(),
-        capture: false,
-        start: manifest.start.as_ref().map(|start| Start::recorded(&runtime.starter, start)),
+    let control = shared.path();
+    let chosen = manifest.start.as_ref().map(|chosen| Start::recorded(&runtime.starter, chosen));
+    let started = match launch(options, &control, &held, chosen) {
+        // Where our own files may not be executed the kernel lays the program out.
+        Err(_) if manifest.start.take().is_some() => launch(options, &control, &held, None),
+        started => started,
     };
-    let start = |cause| RecordError::Start { path: program.path.clone(), cause };
-    let started = held.released(|| launch.start()).map_err(start)?;
+    let started = started.map_err(|cause| RecordError::Start { path: program.path.clone(), cause })?;
     let watched = Watched::new(started.child).map_err(RecordError::Session)?;
     raise_own_file_limit();
     // Beside the program on another core: what it needs is known before the program can end and be rebuilt.
@@ -148,6 +144,18 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recorded, RecordError> {
     };
     let stopped = (0..files as u32).filter(|&process| stopped_early(folder, process)).count();
     Ok(Recorded { outcome, files, bytes, stopped, incomplete, left_running })
+}
+
+fn launch(
+    options: &RecordOptions<'_>,
+    control: &Path,
+    held: &Held,
+    start: Option<Start<'_>>,
+) -> io::Result<launch::Started> {
+    let RecordOptions { program, runtime, .. } = *options;
+    let (path, command, library) = (&program.path, &program.command, &runtime.library);
+    let launch = Launch { path, command, environment: None, folder: None, library, control, capture: false, start };
+    held.released(|| launch.start())
 }
 
 /// The flags that both modes share.

@@ -19,6 +19,8 @@ pub const PROGRAM: usize = 0x5555_5555_4000;
 pub const BREAK: Range<usize> = 0x5600_0000_0000..0x5680_0000_0000;
 /// The program's mappings, from the top down. Programs built with the thread sanitizer may have theirs here, too.
 pub const AREA: Range<usize> = 0x7E90_0000_0000..0x7FE0_0000_0000;
+/// Where they go that are too large for that.
+pub const WIDE: Range<usize> = 0x6000_0000_0000..0x7800_0000_0000;
 /// Mappings that have to lie in the lowest two gigabytes.
 pub const LOW: Range<usize> = 0x4000_0000..0x8000_0000;
 /// The kernel's image of functions. Its data lie before it.
@@ -29,7 +31,8 @@ pub const STACK_END: usize = 0x7FFF_FFFF_E000;
 pub const STACK_MAX: usize = STACK_END - IMAGE - (1 << 32);
 
 const _: () = assert!(SCRATCH < HANDOVER && HANDOVER < STARTER && STARTER < 0x2000_0000_0000);
-const _: () = assert!(BREAK.end < AREA.start && AREA.end < IMAGE && IMAGE < STACK_END - STACK_MAX);
+const _: () = assert!(BREAK.end < WIDE.start && WIDE.end < AREA.start);
+const _: () = assert!(AREA.end < IMAGE && IMAGE < STACK_END - STACK_MAX);
 
 /// Type of the auxiliary entry that names the [`Handover`].
 pub const AT_HANDOVER: usize = 0x5245_4C56;

@@ -6,7 +6,7 @@ use relive_sys::syscall::number::MMAP;
 use relive_sys::syscall::{self, MAP_PRIVATE_ANONYMOUS, syscall6};
 
 /// Arguments and environment have 6 MiB at most; the rest is small.
-const BYTES: usize = 64 << 20;
+const BYTES: usize = 16 << 20;
 const READ_WRITE: usize = 3;
 const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 

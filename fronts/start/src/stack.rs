@@ -2,10 +2,11 @@
 //! depends on nothing but arguments, environment and program.
 
 use crate::arguments::Passed;
+use crate::fail;
 use crate::kernel::find;
 use crate::leave;
 use crate::load::Program;
-use crate::scratch::{map, need};
+use crate::scratch::map;
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
 use relive_sys::start::{AT_HANDOVER, Handover, STACK_END, STACK_MAX};
@@ -24,6 +25,7 @@ const AT_RANDOM: usize = 25;
 const AT_EXECFN: usize = 31;
 
 const PAGE: usize = 4096;
+const READ_WRITE: usize = 3;
 const PROT_EXEC: usize = 4;
 const MAP_GROWSDOWN: usize = 0x100;
 const MAP_STACK: usize = 0x2_0000;
@@ -78,16 +80,23 @@ unsafe fn text<'a>(pointer: *const c_char) -> &'a CStr {
 }
 
 fn map_stack(used: usize, executable: bool) {
-    let bytes = limit().max(used + LEAST).min(STACK_MAX).next_multiple_of(PAGE);
-    let start = STACK_END - bytes;
-    let flags = MAP_GROWSDOWN | MAP_STACK;
-    if executable {
-        map(start, bytes, flags, PROT_EXEC | 3);
-    } else {
-        need(start, bytes, flags);
+    let protection = if executable { READ_WRITE | PROT_EXEC } else { READ_WRITE };
+    let least = (used + LEAST).next_multiple_of(PAGE);
+    let mut bytes = limit().min(STACK_MAX).next_multiple_of(PAGE).max(least);
+    loop {
+        let (start, flags) = (STACK_END - bytes, MAP_GROWSDOWN | MAP_STACK);
+        let found = map(start, bytes, flags, protection);
+        if found == start as isize {
+            // It ends here even if it may grow by the limit that holds now.
+            map(start - PAGE, PAGE, 0, 0);
+            return;
+        }
+        if bytes == least {
+            fail(c"the program", "its stack can't be mapped", found);
+        }
+        // The whole address space may be limited, too.
+        bytes = (bytes / 2).next_multiple_of(PAGE).max(least);
     }
-    // It ends here even if it may grow by the limit that holds now.
-    map(start - PAGE, PAGE, 0, 0);
 }
 
 /// Where the strings are.

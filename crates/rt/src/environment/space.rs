@@ -6,7 +6,7 @@
 //! first; what lies there unexpectedly is stepped over.
 
 use core::ops::Range;
-use relive_sys::start::{AREA, Break, Handover, LOW};
+use relive_sys::start::{AREA, Break, Handover, LOW, WIDE};
 use relive_sys::syscall::number::{BRK, MMAP, MREMAP, MUNMAP};
 use relive_sys::syscall::{self, syscall6};
 
@@ -102,13 +102,20 @@ pub(super) struct Space {
     /// Whether addresses are ours to choose.
     chosen: bool,
     high: Area,
+    wide: Area,
     low: Area,
     end_of_data: Break,
 }
 
 impl Space {
     pub(super) const fn new() -> Self {
-        Self { chosen: false, high: Area::new(AREA), low: Area::new(LOW), end_of_data: Break::START }
+        Self {
+            chosen: false,
+            high: Area::new(AREA),
+            wide: Area::new(WIDE),
+            low: Area::new(LOW),
+            end_of_data: Break::START,
+        }
     }
 
     /// Goes on where the starter was.
@@ -146,8 +153,8 @@ impl Space {
                     return found;
                 }
             }
-            let area = if flags & MAP_32BIT == 0 { &mut self.high } else { &mut self.low };
-            place(area, bytes, alignment(flags, bytes), at)
+            let align = alignment(flags, bytes);
+            if flags & MAP_32BIT == 0 { self.place(bytes, align, at) } else { place(&mut self.low, bytes, align, at) }
         }
     }
 
@@ -193,7 +200,7 @@ impl Space {
             let Some(bytes) = new_length.checked_next_multiple_of(PAGE) else { return call(MREMAP, arguments) };
             let reserve = [0, bytes, 0, 2 | MAP_ANONYMOUS | 0x4000, usize::MAX, 0];
             let align = alignment(MAP_ANONYMOUS, bytes);
-            let to = place(&mut self.high, bytes, align, |at| {
+            let to = self.place(bytes, align, |at| {
                 call(MMAP, &with(&reserve, [(0, at), (3, reserve[3] | MAP_FIXED_NOREPLACE)]))
             });
             if to < 0 {
@@ -210,9 +217,16 @@ impl Space {
         }
     }
 
+    fn place(&mut self, bytes: usize, align: usize, map: impl Fn(usize) -> isize) -> isize {
+        match place(&mut self.high, bytes, align, &map) {
+            ENOMEM => place(&mut self.wide, bytes, align, &map),
+            found => found,
+        }
+    }
+
     fn give(&mut self, start: usize, length: usize) {
         let Some(end) = start.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE)) else { return };
-        for (area, range) in [(&mut self.high, AREA), (&mut self.low, LOW)] {
+        for (area, range) in [(&mut self.high, AREA), (&mut self.wide, WIDE), (&mut self.low, LOW)] {
             area.give(start.max(range.start)..end.min(range.end));
         }
     }
