@@ -202,6 +202,34 @@ fn gdb_goes_through_a_program_that_starts_others() {
 }
 
 #[test]
+fn gdb_sees_the_interpreter_of_a_script() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let (program, trace) = (guest(scratch.path(), "starts"), scratch.path().join("trace"));
+    let script = scratch.path().join("script");
+    std::fs::write(&script, format!("#!{} report\n", program.display())).unwrap();
+    run(Command::new("chmod").arg("+x").arg(&script), LIMIT).expect_code(0);
+    let recorded = run(&mut record(&trace, &[text(&script), "a", "b"]), LIMIT).expect_code(35);
+    let ended = debugged(&trace, &["break report", "run", "print arguments[4]", "continue"]);
+    let said = ended.text();
+    assert!(said.contains("Breakpoint 1, report (") && said.contains("\"b\""), "{said}\n{}", ended.stderr);
+    for line in recorded.text().lines() {
+        assert!(said.contains(line), "`{line}` of the recording is missing: {said}\n{}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_the_user_preloads_is_all_that_a_program_sees() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let (preloaded, trace) = ("/lib/x86_64-linux-gnu/libm.so.6", scratch.path().join("trace"));
+    let command = "sh -c 'env | grep -c -e ^RELIVE_CONTROL -e ^RELIVE_LINK; env | grep LD_PRELOAD'; unset LD_PRELOAD; env | grep -c LD_PRELOAD";
+    let mut record = record(&trace, &["sh", "-c", command]);
+    let recorded = run(record.env("LD_PRELOAD", preloaded), LIMIT).expect_code(1);
+    assert_eq!(recorded.text(), format!("0\nLD_PRELOAD={preloaded}\n0\n"));
+    let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(1);
+    assert_eq!(replayed.text(), recorded.text());
+}
+
+#[test]
 fn a_static_program_is_refused_as_ever() {
     let scratch = tempfile::tempdir().expect("a folder");
     let source = scratch.path().join("main.c");

@@ -4,6 +4,7 @@ use crate::launch::{ENV_PRELOAD, Launch, preload_value};
 use relive_trace::control::ENV_CONTROL;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::process::Command;
 
 /// The signal by which the kernel hands the program's system calls to the runtime, where those are recorded.
@@ -23,7 +24,9 @@ pub struct Debugger<'a> {
 /// gdb starts the program through a shell and a wrapper, here `env` or the starter: so neither gdb nor the shell is
 /// preloaded, and arguments with blanks stay whole. gdb counts the images until the program's: the starter stands for
 /// `env`, and a trap of its own, when everything is in its place, for the program.
-pub fn command(launch: &Launch<'_>, debugger: &Debugger<'_>) -> Command {
+///
+/// The starter follows scripts by itself, so that gdb can be given the `executable` that has the symbols.
+pub fn command(launch: &Launch<'_>, executable: &Path, debugger: &Debugger<'_>) -> Command {
     let mut gdb = Command::new("gdb");
     gdb.arg("-q").arg("-ex").arg(wrapper(launch)).args(["-ex", OUR_SIGNAL]);
     // The shell is ours to choose: the user's may read files that change the environment.
@@ -34,7 +37,8 @@ pub fn command(launch: &Launch<'_>, debugger: &Debugger<'_>) -> Command {
     if debugger.batch {
         gdb.arg("-batch");
     }
-    gdb.arg("--args").arg(launch.path).args(launch.command.iter().skip(1));
+    let program = if launch.start.is_some() { executable } else { launch.path };
+    gdb.arg("--args").arg(program).args(launch.command.iter().skip(1));
     if let Some(folder) = launch.folder {
         gdb.current_dir(folder);
     }
@@ -100,7 +104,7 @@ mod tests {
             capture: false,
             start: None,
         };
-        let gdb = command(&launch, &Debugger { commands: &["run".to_owned()], batch: true });
+        let gdb = command(&launch, Path::new("/e"), &Debugger { commands: &["run".to_owned()], batch: true });
         let arguments: Vec<_> = gdb.get_args().map(|argument| argument.to_str().unwrap()).collect();
         let wrapper = r"set exec-wrapper 'env' '-i' 'A=it'\''s $x' 'LD_PRELOAD=/l.so:/m.so' 'RELIVE_CONTROL=/c'";
         assert_eq!(arguments, ["-q", "-ex", wrapper, "-ex", OUR_SIGNAL, "-ex", "run", "-batch", "--args", "/p", "a b"]);

@@ -33,7 +33,7 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: St
     // SAFETY: the dynamic linker passes the process's environment, whose strings stay; so do the starter's.
     let found = unsafe {
         let session = handover.map_or(strings, |handover| (&raw const (*handover).session).cast());
-        crate::processes::remember(session);
+        crate::processes::remember(session, handover.is_some());
         link::read(session)
     };
     if let Some(handover) = handover {

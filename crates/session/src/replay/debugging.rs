@@ -34,7 +34,7 @@ impl Replayer {
         let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt)?;
         let (control, arguments, environment): (PathBuf, _, _) = (shared.path(), self.arguments(), self.environment());
         let launch = self.launch(Path::new(&control), &arguments, &environment);
-        let mut command = gdb::command(&launch, debugger);
+        let mut command = gdb::command(&launch, self.recording.manifest.program.path.as_path(), debugger);
         let _limit = launch.start.as_ref().map(|start| Limit::enter(start.stack));
         let start = |cause| ReplayError::Start { path: PathBuf::from("gdb"), cause };
         let watched = Watched::new(held.released(|| command.spawn()).map_err(start)?)?;
