@@ -83,7 +83,9 @@ int main(int count, char **arguments)
     must_be((char *)&local > (char *)lowest && (char *)&local < (char *)lowest + bytes);
     // As far down as there is room, up to a few megabytes.
     int frames = (bytes - (128 << 10)) / 4500;
-    printf("%d deep, stack of %zu\n", deep(frames < 1500 ? frames : 1500), bytes >> 12);
+    size_t threads;
+    must_be(pthread_getattr_default_np(&attributes) == 0 && pthread_attr_getstacksize(&attributes, &threads) == 0);
+    printf("%d deep, stack of %zu, threads' of %zu\n", deep(frames < 1500 ? frames : 1500), bytes >> 12, threads >> 12);
     unsigned char *random = (unsigned char *)getauxval(AT_RANDOM);
     printf("random ");
     for (int i = 0; i < 16; i++)

@@ -14,7 +14,7 @@ use timed::{Ended, RELIVE, run};
 
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// Surroundings of a start: soft limit of the stack in KiB, and bytes of environment added.
+/// Surroundings of a start: limit of the stack in KiB, and bytes of environment added.
 struct Surroundings {
     stack: &'static str,
     added: usize,
@@ -42,7 +42,7 @@ fn guest(folder: &Path, name: &str) -> PathBuf {
 fn relive_in(surroundings: &Surroundings, unpersonal: &Path) -> Command {
     let mut command = Command::new("sh");
     // A limit that may not be raised stays.
-    command.args(["-c", "ulimit -S -s $0 2>/dev/null; exec \"$@\"", surroundings.stack]).arg(unpersonal).arg(RELIVE);
+    command.args(["-c", "ulimit -s $0 2>/dev/null; exec \"$@\"", surroundings.stack]).arg(unpersonal).arg(RELIVE);
     command.env("LONGER", "x".repeat(surroundings.added));
     command
 }
@@ -123,16 +123,17 @@ fn programs_start_others_and_fail_to_as_in_a_plain_run() {
 #[test]
 fn images_started_by_one_another_lie_where_they_did() {
     let scratch = tempfile::tempdir().expect("a folder");
-    let (program, trace) = (guest(scratch.path(), "addresses"), scratch.path().join("trace"));
+    let (program, unpersonal) = (guest(scratch.path(), "addresses"), guest(scratch.path(), "unpersonal"));
+    let trace = scratch.path().join("trace");
     let script = scratch.path().join("script");
     std::fs::write(&script, format!("#!/bin/sh\n{0} one | cat\nsh -c 'exec {0} two'\n", program.display())).unwrap();
     let command =
         format!("sh {0}; for i in 1 2; do {1} $i | sort; done; date +%N", script.display(), program.display());
     let recorded = run(&mut record(&trace, &["bash", "-c", &command]), LIMIT).expect_code(0);
     is_complete(&recorded);
-    for number in 0..3 {
-        let mut replay = Command::new(RELIVE);
-        let replayed = run(replay.arg("replay").arg(&trace).env("LONGER", "x".repeat(999 * number)), LIMIT);
+    for number in 0..SURROUNDINGS.len() {
+        let mut replay = relive_in(&SURROUNDINGS[number], &unpersonal);
+        let replayed = run(replay.arg("replay").arg(&trace), LIMIT);
         assert_eq!(replayed.text(), recorded.text(), "{}\n{}", replayed.line, replayed.stderr);
     }
 }

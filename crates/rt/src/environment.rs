@@ -44,6 +44,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::signal::{Context, Info, is_own_code};
+use relive_sys::syscall::number::{PRLIMIT64, SETRLIMIT};
 use relive_sys::{maps, sites, start};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
@@ -233,6 +234,7 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
     // SAFETY: the caller's promise.
     unsafe {
         match effect {
+            Effect::Memory if matches!(number, PRLIMIT64 | SETRLIMIT) => limit(thread, number, arguments),
             Effect::Memory => memory::carry_out(thread, number, arguments),
             Effect::Wait => {
                 let result = emulate(thread, number, arguments, relive_calls::execute_outputs(number));
@@ -248,6 +250,24 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
             Effect::Exec => images::carry_out(thread, number, arguments),
             _ => dispatch::program_call(number, arguments),
         }
+    }
+}
+
+/// Limits hold in a replay as far as it may have them; the program is told what it was told.
+///
+/// # Safety
+/// As for the call itself.
+unsafe fn limit(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
+    let [first, second, third, ..] = *arguments;
+    // SAFETY: the caller's promise; the second time nothing is written.
+    unsafe {
+        let result = emulate(thread, number, arguments, relive_calls::execute_outputs(number));
+        if runtime::mode() == Mode::Replay {
+            // Its own id is another one now.
+            let first = if number == PRLIMIT64 { 0 } else { first };
+            dispatch::program_call(number, &[first, second, third, 0, 0, 0]);
+        }
+        result
     }
 }
 

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::process::Command;
 
-/// What stands behind the random bytes when a debugger starts the starter.
+/// What stands behind the options when a debugger starts the starter.
 const DEBUGGER: &str = "g";
 /// What ends the environment then.
 const END: &str = "--";
@@ -34,16 +34,21 @@ impl<'a> Start<'a> {
         Self { starter, name: start.name.as_os_str(), random: &start.random, stack: start.stack }
     }
 
+    /// Random bytes and limit in one word.
+    fn options(&self) -> String {
+        format!("{}{}", self.random, self.stack.unwrap_or(u64::MAX))
+    }
+
     /// The command that starts the file at `path` with these arguments.
     pub fn command(&self, path: &Path, arguments: &[OsString]) -> Command {
         let mut command = Command::new(self.starter);
-        command.arg(self.random).arg(path).arg(self.name).args(arguments);
+        command.arg(self.options()).arg(path).arg(self.name).args(arguments);
         command
     }
 
     /// The words that a debugger puts in front of its own command line for the program, whose first word is dropped.
     pub fn wrapper(&self, environment: &[OsString], path: &Path, name: &OsStr) -> Vec<OsString> {
-        let mut words = vec![self.starter.into(), format!("{}{DEBUGGER}", self.random).into()];
+        let mut words = vec![self.starter.into(), format!("{}{DEBUGGER}", self.options()).into()];
         words.extend_from_slice(environment);
         words.extend([END.into(), path.into(), self.name.into(), name.into()]);
         words

@@ -45,10 +45,12 @@ pub struct Handover {
     pub session: [*const c_char; 4],
     /// The starter's own path.
     pub starter: *const c_char,
-    /// What it was told: see the starter's `arguments`.
+    /// The program's random bytes in hexadecimal, as the starter was told.
     pub options: *const c_char,
     /// The file that runs, by its full path.
     pub file: *const c_char,
+    /// The limit of its stack that the starter was told.
+    pub stack: usize,
     /// Below this address, down to the start of [`AREA`], nothing was mapped yet.
     pub lowest: usize,
     /// The break.

@@ -44,11 +44,13 @@ pub mod number {
     pub const FCNTL: usize = 72;
     pub const READLINK: usize = 89;
     pub const GETTIMEOFDAY: usize = 96;
+    pub const GETRLIMIT: usize = 97;
     pub const GETPPID: usize = 110;
     pub const RT_SIGQUEUEINFO: usize = 129;
     pub const RT_SIGSUSPEND: usize = 130;
     pub const SIGALTSTACK: usize = 131;
     pub const PRCTL: usize = 157;
+    pub const SETRLIMIT: usize = 160;
     pub const GETTID: usize = 186;
     pub const FGETXATTR: usize = 193;
     pub const TKILL: usize = 200;

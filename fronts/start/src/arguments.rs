@@ -3,7 +3,8 @@
 //!
 //! The command line is `STARTER OPTIONS FILE NAME ARGUMENT…`: the file to run, the
 //! name that it is run by (`AT_EXECFN`) and its arguments from `argv[0]` on. The
-//! options are 32 hexadecimal digits, the program's random bytes. A `g` behind
+//! options are 32 hexadecimal digits, the program's random bytes, and in decimal
+//! the limit of its stack: the kernel's own may be lower in a replay. A `g` behind
 //! them says that a debugger started us: then the environment stands in front of
 //! the file, ended by `--`, and behind `argv[0]` stands what the debugger added
 //! for it.
@@ -29,6 +30,8 @@ pub(crate) struct Passed {
     pub(crate) options: &'static CStr,
     /// `AT_RANDOM`.
     pub(crate) random: [u8; 16],
+    /// The limit of the stack.
+    pub(crate) stack: usize,
     /// A debugger waits to be told when the program is there.
     pub(crate) debugger: bool,
     /// The file to run.
@@ -101,12 +104,12 @@ impl Passed {
             let [_, options, rest @ ..] = words else { usage() };
             let starter = start::find(auxiliary, AT_EXECFN).map_or(c"", |name| CStr::from_ptr(name as Text));
             let options = CStr::from_ptr(*options);
-            let (random, debugger) = read_options(options.to_bytes()).unwrap_or_else(|| usage());
+            let (random, stack, debugger) = read_options(options.to_bytes()).unwrap_or_else(|| usage());
             let (environment, rest) = if debugger { from_debugger(rest) } else { (environment, &*rest) };
             let [file, name, arguments @ ..] = rest else { usage() };
             let (file, name) = (CStr::from_ptr(*file), CStr::from_ptr(*name));
             let auxiliary = auxiliary.cast_mut();
-            Self { starter, options, random, debugger, file, name, arguments, environment, auxiliary }
+            Self { starter, options, random, stack, debugger, file, name, arguments, environment, auxiliary }
         }
     }
 }
@@ -115,7 +118,7 @@ fn usage() -> ! {
     fail(c"without a program", "this is a part of relive that relive itself starts", 0)
 }
 
-fn read_options(text: &[u8]) -> Option<([u8; 16], bool)> {
+fn read_options(text: &[u8]) -> Option<([u8; 16], usize, bool)> {
     let (digits, rest) = text.split_at_checked(OPTION_DIGITS)?;
     let mut random = [0; 16];
     for (byte, pair) in random.iter_mut().zip(digits.chunks_exact(2)) {
@@ -123,11 +126,11 @@ fn read_options(text: &[u8]) -> Option<([u8; 16], bool)> {
             *byte = *byte << 4 | (digit as char).to_digit(16)? as u8;
         }
     }
-    match rest {
-        b"" => Some((random, false)),
-        b"g" => Some((random, true)),
-        _ => None,
-    }
+    let (rest, debugger) = rest.strip_suffix(b"g").map_or((rest, false), |rest| (rest, true));
+    let decimal =
+        |value: usize, &digit: &u8| value.checked_mul(10)?.checked_add((digit as char).to_digit(10)? as usize);
+    let stack = rest.iter().try_fold(0, decimal).filter(|_| !rest.is_empty())?;
+    Some((random, stack, debugger))
 }
 
 /// # Safety

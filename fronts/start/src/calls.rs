@@ -10,7 +10,8 @@ use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::signal::{Context, Info};
 use relive_sys::start::{AREA, HANDOVER, Handover};
 use relive_sys::syscall::number::{
-    BRK, CLONE, CLONE3, EXECVE, EXECVEAT, FORK, MMAP, READLINK, READLINKAT, RSEQ, RT_SIGRETURN, VFORK,
+    BRK, CLONE, CLONE3, EXECVE, EXECVEAT, FORK, GETRLIMIT, MMAP, PRLIMIT64, READLINK, READLINKAT, RSEQ, RT_SIGRETURN,
+    VFORK,
 };
 use relive_sys::syscall::syscall6;
 
@@ -18,6 +19,7 @@ const ENOSYS: isize = -38;
 const PAGE: usize = 4096;
 const MAP_FIXED: usize = 0x10;
 const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+const RLIMIT_STACK: usize = 3;
 /// `syscall`.
 const INSTRUCTION_BYTES: usize = 2;
 
@@ -58,6 +60,8 @@ unsafe fn call(number: usize, arguments: [usize; 6], handover: &mut Handover) ->
             READLINK if is_own_file(first) => copy_name(second, third),
             READLINKAT if is_own_file(second) => copy_name(third, fourth),
             RSEQ => ENOSYS,
+            PRLIMIT64 if [first, second, third] == [0, RLIMIT_STACK, 0] => stack_limit(fourth, handover),
+            GETRLIMIT if first == RLIMIT_STACK => stack_limit(second, handover),
             _ => syscall6(number, first, second, third, fourth, fifth, sixth),
         }
     }
@@ -82,6 +86,19 @@ unsafe fn map(arguments: [usize; 6], handover: &mut Handover) -> isize {
             handover.lowest = at;
         }
         return found;
+    }
+}
+
+/// The stacks of threads depend on the limit, too.
+unsafe fn stack_limit(into: usize, handover: &Handover) -> isize {
+    // SAFETY: the caller's promise: room for two words.
+    unsafe {
+        let result = syscall6(PRLIMIT64, 0, RLIMIT_STACK, 0, into, 0, 0);
+        if result == 0 && into != 0 {
+            let limits = &mut *(into as *mut [usize; 2]);
+            *limits = [handover.stack, limits[1].max(handover.stack)];
+        }
+        result
     }
 }
 

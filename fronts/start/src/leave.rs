@@ -47,7 +47,7 @@ pub(crate) fn lay(passed: &Passed) -> &'static mut Handover {
         *place = keep(entry);
     }
     let options = keep(passed.options);
-    // What a debugger needs is no business of the programs that this one starts.
+    // Limit and debugger are this program's alone, not those that it starts.
     // SAFETY: the copy has so many digits and a zero at least.
     unsafe { options.cast_mut().add(OPTION_DIGITS).write(0) };
     let handover = Handover {
@@ -55,6 +55,7 @@ pub(crate) fn lay(passed: &Passed) -> &'static mut Handover {
         starter: keep(passed.starter),
         options,
         file: file_name(),
+        stack: passed.stack,
         lowest: AREA.end,
         end_of_data: Break::START,
     };

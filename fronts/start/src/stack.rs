@@ -10,8 +10,6 @@ use crate::scratch::map;
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
 use relive_sys::start::{AT_HANDOVER, Handover, STACK_END, STACK_MAX};
-use relive_sys::syscall::number::PRLIMIT64;
-use relive_sys::syscall::syscall6;
 
 const AT_NULL: usize = 0;
 const AT_IGNORE: usize = 1;
@@ -66,23 +64,16 @@ impl Down {
     }
 }
 
-fn limit() -> usize {
-    const RLIMIT_STACK: usize = 3;
-    let mut limit = [0usize; 2];
-    // SAFETY: without a new limit only the old one, two words, is written.
-    unsafe { syscall6(PRLIMIT64, 0, RLIMIT_STACK, 0, limit.as_mut_ptr().addr(), 0, 0) };
-    if limit[0] > isize::MAX as usize { UNLIMITED } else { limit[0] }
-}
-
 unsafe fn text<'a>(pointer: *const c_char) -> &'a CStr {
     // SAFETY: the caller's promise: a string of the arguments or the environment.
     unsafe { CStr::from_ptr(pointer) }
 }
 
-fn map_stack(used: usize, executable: bool) {
+fn map_stack(limit: usize, used: usize, executable: bool) {
+    let limit = if limit > isize::MAX as usize { UNLIMITED } else { limit };
     let protection = if executable { READ_WRITE | PROT_EXEC } else { READ_WRITE };
     let least = (used + LEAST).next_multiple_of(PAGE);
-    let mut bytes = limit().min(STACK_MAX).next_multiple_of(PAGE).max(least);
+    let mut bytes = limit.min(STACK_MAX).next_multiple_of(PAGE).max(least);
     loop {
         let (start, flags) = (STACK_END - bytes, MAP_GROWSDOWN | MAP_STACK);
         let found = map(start, bytes, flags, protection);
@@ -140,7 +131,7 @@ pub(crate) unsafe fn build(passed: &Passed, program: &Program, handover: &Handov
         let strings = passed.arguments.iter().chain(passed.environment);
         let words = passed.arguments.len() + passed.environment.len() + 2 * ENTRIES + 64;
         let used = strings.map(|&s| text(s).to_bytes_with_nul().len()).sum::<usize>() + words * size_of::<usize>();
-        map_stack(used + 2 * leave::PATH_MAX, program.stack_executable);
+        map_stack(passed.stack, used + 2 * leave::PATH_MAX, program.stack_executable);
         let mut down = Down { at: STACK_END - size_of::<usize>() };
         let texts = put_texts(passed, &mut down);
         let preload = handover.session.iter().find(|&&entry| !entry.is_null() && leave::is_preload(text(entry)));

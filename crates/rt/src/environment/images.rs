@@ -16,12 +16,13 @@ use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::thread::Thread;
 use crate::{process, writer};
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use desk::{Desk, IN_FRONT, PATH_MAX, each_pointer, text};
 pub(super) use desk::{release, reset_after_fork};
 use relive_sys::dispatch::program_call;
-use relive_sys::syscall;
-use relive_sys::syscall::number::EXECVE;
+use relive_sys::syscall::number::{EXECVE, PRLIMIT64};
+use relive_sys::syscall::{self, syscall6};
 use relive_trace::control::ENV_CONTROL;
 
 const EPERM: isize = -1;
@@ -85,8 +86,9 @@ unsafe fn record(
     unsafe {
         let file = text(&desk.file);
         let (address, length) = (file.as_ptr().addr(), file.count_bytes());
-        writer::append_call(thread, EXECVE, 0, &|visit| visit(address, length));
-        let result = attempt(number, arguments, desk, words);
+        let stack = stack_limit().min(isize::MAX as usize);
+        writer::append_call(thread, EXECVE, stack as isize, &|visit| visit(address, length));
+        let result = attempt(number, arguments, desk, words, stack);
         writer::append_call(thread, EXECVE, result, &|_| {});
         result
     }
@@ -107,19 +109,29 @@ unsafe fn replay(number: usize, arguments: &[usize; 6], desk: &mut Desk, words: 
         process::wait_for_all();
     }
     // SAFETY: the caller's promise.
-    unsafe { attempt(number, arguments, desk, words) }
+    unsafe { attempt(number, arguments, desk, words, taken.result as usize) }
+}
+
+/// The soft limit that the new image's stack comes from.
+fn stack_limit() -> usize {
+    const RLIMIT_STACK: usize = 3;
+    let mut limits = [0usize; 2];
+    // SAFETY: without a new limit only the old one, two words, is written.
+    unsafe { syscall6(PRLIMIT64, 0, RLIMIT_STACK, 0, limits.as_mut_ptr().addr(), 0, 0) };
+    limits[0]
 }
 
 /// Makes the call, through the starter if a file for it was found.
-unsafe fn attempt(number: usize, arguments: &[usize; 6], desk: &mut Desk, words: &mut [usize]) -> isize {
+unsafe fn attempt(number: usize, arguments: &[usize; 6], desk: &mut Desk, words: &mut [usize], stack: usize) -> isize {
     // SAFETY: the caller's promise; the list was readable, and the words have room for it.
     unsafe {
         let Some(handover) = itself::handover().filter(|_| desk.file[0] != 0) else {
             return program_call(number, arguments);
         };
         let (list, environment) = if number == EXECVE { (1, 2) } else { (2, 3) };
-        let (file, name) = (desk.file.as_ptr().addr(), desk.name.as_ptr().addr());
-        let front = [handover.starter.addr(), handover.options.addr(), file, name];
+        desk.tell(CStr::from_ptr(handover.options), stack);
+        let told = [desk.options.as_ptr(), desk.file.as_ptr(), desk.name.as_ptr()].map(<*const u8>::addr);
+        let front = [handover.starter.addr(), told[0], told[1], told[2]];
         words[..IN_FRONT].copy_from_slice(&front);
         let mut count = 0;
         each_pointer(arguments[list], |index, pointer| {

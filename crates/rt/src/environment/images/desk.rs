@@ -14,12 +14,16 @@ pub(super) const PATH_MAX: usize = 4096;
 const PAGE: usize = 4096;
 /// What the starter is told in front of the program's arguments.
 pub(super) const IN_FRONT: usize = 4;
+/// Digits of random bytes and of a number.
+const OPTIONS: usize = 64;
 /// Attempts at a time whose memory is used again.
 const DESKS: usize = 16;
 
 /// Where an attempt is prepared: not on the stack, which may be a small one.
 #[repr(C)]
 pub(super) struct Desk {
+    /// The starter's options.
+    pub(super) options: [u8; OPTIONS],
     /// The path that was given, from the folder that was given.
     pub(super) path: [u8; PATH_MAX],
     /// The name that the program will be run by.
@@ -30,6 +34,22 @@ pub(super) struct Desk {
     pub(super) next: [u8; PATH_MAX],
     /// The start of that file.
     pub(super) head: [u8; HEAD_BYTES],
+}
+
+impl Desk {
+    /// Lays the starter's options ready.
+    pub(super) fn tell(&mut self, random: &CStr, stack: usize) {
+        let (random, mut at, mut left) = (random.to_bytes(), OPTIONS - 1, stack);
+        let mut digits = [0; OPTIONS];
+        while left > 0 || at == OPTIONS - 1 {
+            at -= 1;
+            digits[at] = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        let number = &digits[at..];
+        self.options[..random.len()].copy_from_slice(random);
+        self.options[random.len()..][..number.len()].copy_from_slice(number);
+    }
 }
 
 /// Memory for desks and argument lists, kept for the next attempt.
