@@ -1,10 +1,10 @@
-//! Builds the preloaded library and hands its path to `embedded.rs`, so that
-//! the `relive` binary is self-contained.
+//! Builds the preloaded library and the starter and hands their paths to
+//! `embedded.rs`, so that the `relive` binary is self-contained.
 //!
-//! Apart from the workspace build because the library has no std, its own
-//! panic handler and its own profile: it is built by a nested cargo into this
-//! script's own output folder. A packager can name a finished library in
-//! `RELIVE_RUNTIME_LIBRARY` instead.
+//! Apart from the workspace build because they have no std, their own panic
+//! handlers and their own profile: they are built by a nested cargo into this
+//! script's own output folder. A packager can name finished ones in
+//! `RELIVE_RUNTIME_LIBRARY` and `RELIVE_STARTER` instead.
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
@@ -13,11 +13,12 @@ use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the library is made of, relative to the workspace.
+/// What library and starter are made of, relative to the workspace.
 const SOURCES: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
     "fronts/preload",
+    "fronts/start",
     "crates/rt",
     "crates/sys",
     "crates/order",
@@ -39,29 +40,52 @@ const OUTER_ONLY: &[&str] = &[
     "CLIPPY_ARGS",
 ];
 
+/// One thing to embed.
+struct Part {
+    /// The package, and where its build puts the file.
+    package: &'static str,
+    built: &'static str,
+    /// The packager's variable.
+    finished: &'static str,
+    /// What the variables for `embedded.rs` begin with.
+    variable: &'static str,
+}
+
+const PARTS: &[Part] = &[
+    Part {
+        package: "relive-preload",
+        built: "librelive_preload.so",
+        finished: "RELIVE_RUNTIME_LIBRARY",
+        variable: "RELIVE_PRELOAD",
+    },
+    Part { package: "relive-start", built: "relive-start", finished: "RELIVE_STARTER", variable: "RELIVE_START" },
+];
+
 fn main() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    println!("cargo:rerun-if-env-changed=RELIVE_RUNTIME_LIBRARY");
     for source in SOURCES {
         watch(&workspace.join(source));
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let library = match env::var_os("RELIVE_RUNTIME_LIBRARY") {
-        Some(finished) => PathBuf::from(finished),
-        None => build(&workspace, &out.join("runtime")),
-    };
-    let bytes = fs::read(&library).unwrap_or_else(|e| panic!("cannot read {}: {e}", library.display()));
-    let embedded = out.join("librelive_preload.so");
-    fs::write(&embedded, &bytes).unwrap_or_else(|e| panic!("cannot write {}: {e}", embedded.display()));
-    let mut hasher = DefaultHasher::new();
-    hasher.write(&bytes);
-    println!("cargo:rustc-env=RELIVE_PRELOAD_FILE={}", embedded.display());
-    println!("cargo:rustc-env=RELIVE_PRELOAD_HASH={:016x}", hasher.finish());
+    for part in PARTS {
+        println!("cargo:rerun-if-env-changed={}", part.finished);
+        let file = match env::var_os(part.finished) {
+            Some(finished) => PathBuf::from(finished),
+            None => build(&workspace, &out.join("runtime"), part),
+        };
+        let bytes = fs::read(&file).unwrap_or_else(|e| panic!("cannot read {}: {e}", file.display()));
+        let embedded = out.join(part.built);
+        fs::write(&embedded, &bytes).unwrap_or_else(|e| panic!("cannot write {}: {e}", embedded.display()));
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&bytes);
+        println!("cargo:rustc-env={}_FILE={}", part.variable, embedded.display());
+        println!("cargo:rustc-env={}_HASH={:016x}", part.variable, hasher.finish());
+    }
 }
 
 fn watch(source: &Path) {
     if source.is_dir() {
-        for part in ["src", "Cargo.toml", "build.rs"] {
+        for part in ["src", "Cargo.toml", "build.rs", "start.ld"] {
             let part = source.join(part);
             if part.exists() {
                 println!("cargo:rerun-if-changed={}", part.display());
@@ -72,15 +96,15 @@ fn watch(source: &Path) {
     }
 }
 
-fn build(workspace: &Path, target: &Path) -> PathBuf {
+fn build(workspace: &Path, target: &Path, part: &Part) -> PathBuf {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--package", "relive-preload", "--profile", "runtime"]);
+    cargo.args(["build", "--package", part.package, "--profile", "runtime"]);
     cargo.arg("--manifest-path").arg(workspace.join("Cargo.toml"));
     cargo.arg("--target-dir").arg(target);
     for name in OUTER_ONLY {
         cargo.env_remove(name);
     }
-    let status = cargo.status().unwrap_or_else(|e| panic!("cannot start cargo for the preloaded library: {e}"));
-    assert!(status.success(), "building the preloaded library failed: {status}");
-    target.join("runtime/librelive_preload.so")
+    let status = cargo.status().unwrap_or_else(|e| panic!("cannot start cargo for {}: {e}", part.package));
+    assert!(status.success(), "building {} failed: {status}", part.package);
+    target.join("runtime").join(part.built)
 }

@@ -1,49 +1,67 @@
-//! The preloaded library inside this binary, and its copy in the user's cache.
+//! The preloaded library and the starter inside this binary, and their copies in
+//! the user's cache.
 //!
-//! Apart because `ld.so` wants a file: the library is unpacked once by content
-//! hash, so that several versions of the tool can live beside each other.
+//! Apart because `ld.so` and the kernel want files: they are unpacked once by
+//! content hash, so that several versions of the tool can live beside each other.
 
 use anyhow::{Context, Result};
+use relive_session::launch::Runtime;
 use std::env;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-static LIBRARY: &[u8] = include_bytes!(env!("RELIVE_PRELOAD_FILE"));
-const HASH: &str = env!("RELIVE_PRELOAD_HASH");
-
-/// The library as a file, unpacked if it wasn't yet.
-///
-/// A file of the right name with other content (a torn disk, an edit) is replaced: the comparison is cheap
-/// beside starting a program.
-pub(crate) fn library() -> Result<PathBuf> {
-    let folder = cache_folder()?;
-    let path = folder.join(format!("preload-{HASH}.so"));
-    if fs::read(&path).is_ok_and(|found| found == LIBRARY) {
-        return Ok(path);
-    }
-    unpack(&folder, &path)
-        .with_context(|| format!("unpack the runtime library to {}", path.display()))
-        .context("set XDG_CACHE_HOME to a folder that can be written")?;
-    Ok(path)
+/// A file inside this binary.
+struct Embedded {
+    content: &'static [u8],
+    /// Its name in the cache, which tells versions apart.
+    name: &'static str,
 }
 
-fn unpack(folder: &Path, path: &Path) -> Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let fresh = folder.join(format!(".preload-{HASH}.{}", std::process::id()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o700)
-        .open(&fresh)
-        .and_then(|mut file| file.write_all(LIBRARY))
-        .and_then(|()| fs::rename(&fresh, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&fresh);
+static LIBRARY: Embedded = Embedded {
+    content: include_bytes!(env!("RELIVE_PRELOAD_FILE")),
+    name: concat!("preload-", env!("RELIVE_PRELOAD_HASH"), ".so"),
+};
+static STARTER: Embedded =
+    Embedded { content: include_bytes!(env!("RELIVE_START_FILE")), name: concat!("start-", env!("RELIVE_START_HASH")) };
+
+/// Library and starter as files, unpacked if they weren't yet.
+pub(crate) fn runtime() -> Result<Runtime> {
+    Ok(Runtime { library: LIBRARY.file()?, starter: STARTER.file()? })
+}
+
+impl Embedded {
+    /// A file of the right name with other content (a torn disk, an edit) is replaced: the comparison is cheap
+    /// beside starting a program.
+    fn file(&self) -> Result<PathBuf> {
+        let folder = cache_folder()?;
+        let path = folder.join(self.name);
+        if fs::read(&path).is_ok_and(|found| found == self.content) {
+            return Ok(path);
+        }
+        self.unpack(&folder, &path)
+            .with_context(|| format!("unpack the runtime library to {}", path.display()))
+            .context("set XDG_CACHE_HOME to a folder that can be written")?;
+        Ok(path)
     }
-    Ok(written?)
+
+    fn unpack(&self, folder: &Path, path: &Path) -> Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let fresh = folder.join(format!(".{}.{}", self.name, std::process::id()));
+        let written = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o700)
+            .open(&fresh)
+            .and_then(|mut file| file.write_all(self.content))
+            .and_then(|()| fs::rename(&fresh, path));
+        if written.is_err() {
+            let _ = fs::remove_file(&fresh);
+        }
+        Ok(written?)
+    }
 }
 
 fn cache_folder() -> Result<PathBuf> {

@@ -21,7 +21,7 @@ const NOT_FOUND: u8 = 127;
 /// Records; the exit status is the program's.
 pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
     let program = Program::find(&options.program).map_err(with_exit_code)?;
-    let library = embedded::library()?;
+    let runtime = embedded::runtime()?;
     let folder = match &options.output {
         Some(folder) => create_named(folder)?,
         None => Store::from_environment()?.create(&options.program[0])?,
@@ -29,7 +29,7 @@ pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
     let redacted: Vec<Pattern> = options.redact_env.iter().cloned().map(Pattern::new).collect();
     let options_of_session = RecordOptions {
         program: &program,
-        library: &library,
+        runtime: &runtime,
         folder: &folder,
         version: env!("CARGO_PKG_VERSION"),
         environment: options.environment,

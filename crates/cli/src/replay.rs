@@ -26,7 +26,7 @@ pub(crate) fn run(options: &ReplayArgs) -> Result<u8> {
         Some(folder) if folder.is_dir() => std::fs::canonicalize(folder)?,
         named => Store::from_environment()?.resolve(named.as_deref())?,
     };
-    let replayer = Replayer::open(&folder, &embedded::library()?, options.allow_rebuilt)?;
+    let replayer = Replayer::open(&folder, &embedded::runtime()?, options.allow_rebuilt)?;
     if options.gdb {
         return debug(&replayer, options);
     }

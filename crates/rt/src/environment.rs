@@ -25,13 +25,19 @@
 mod clock;
 mod descriptors;
 pub mod heap;
+mod images;
+mod itself;
 mod memory;
 mod ordered;
 mod output;
 mod processes;
 mod program;
 mod signals;
+mod space;
 pub mod stacks;
+
+pub use images::{Bare, on_bare_exec, records_attempts};
+pub use itself::file_behind;
 
 use crate::replay::calls as replayed;
 use crate::report;
@@ -42,8 +48,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::signal::{Context, Info, is_own_code};
-use relive_sys::syscall::number::{CLONE, DUP2, DUP3, FORK, GETPID, GETTID, MMAP, OPENAT, PRLIMIT64, VFORK};
-use relive_sys::{maps, sites};
+use relive_sys::syscall::number::{
+    CLONE, DUP2, DUP3, EXECVE, EXECVEAT, FORK, GETPID, GETTID, MMAP, OPENAT, PRLIMIT64, SETRLIMIT, VFORK,
+};
+use relive_sys::{maps, sites, start};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
 
@@ -72,7 +80,7 @@ pub fn own_id() -> u32 {
 ///
 /// # Safety
 /// At start-up, in the first thread; `auxiliary` must be the process's auxiliary vector or null.
-pub unsafe fn start(auxiliary: *const [usize; 2]) {
+pub unsafe fn begin(auxiliary: *const [usize; 2]) {
     if runtime::process_mode() == Mode::Off || !runtime::has_flag(flag::ENVIRONMENT) {
         return;
     }
@@ -82,6 +90,11 @@ pub unsafe fn start(auxiliary: *const [usize; 2]) {
     dispatch::after_clone(processes::created, processes::started);
     ON.store(true, Ordering::Relaxed);
     output::start();
+    // SAFETY: the caller's promise; the starter's handover, which nobody else uses any more.
+    if let Some(handover) = unsafe { start::handover(auxiliary).map(|handover| &*handover) } {
+        memory::start(handover);
+        itself::start(handover);
+    }
     // SAFETY: the caller's promise.
     unsafe { clock::start(auxiliary) };
     redirect_sites();
@@ -136,6 +149,7 @@ unsafe fn fork(number: usize, arguments: &[usize; 6]) -> Option<isize> {
 /// # Safety
 /// Only in a fork child while it has one thread.
 pub unsafe fn reset_after_fork() {
+    images::reset_after_fork();
     // SAFETY: the caller's promise.
     unsafe {
         memory::reset_after_fork();
@@ -232,7 +246,10 @@ fn taking_part() -> Option<&'static mut Thread> {
 unsafe fn unrecorded(number: usize, arguments: &[usize; 6]) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        if thread::current_if_known().is_some_and(|thread| thread.unseen) {
+        if let Some(thread) = thread::current_if_known().filter(|thread| thread.unseen) {
+            if matches!(number, EXECVE | EXECVEAT) {
+                return images::carry_out(thread, number, arguments);
+            }
             if number == MMAP {
                 return memory::map_apart(arguments);
             }
@@ -292,6 +309,7 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
     // SAFETY: the caller's promise.
     unsafe {
         match effect {
+            Effect::Memory if matches!(number, PRLIMIT64 | SETRLIMIT) => limit(thread, number, arguments),
             Effect::Memory => memory::carry_out(thread, number, arguments),
             Effect::Wait => {
                 let result = emulate(thread, number, arguments, relive_calls::execute_outputs(number));
@@ -314,8 +332,27 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
                 // The answer may name the thread.
                 emulate(thread, number, arguments, relive_calls::execute_outputs(number))
             }
+            Effect::Exec => images::carry_out(thread, number, arguments),
             _ => dispatch::program_call(number, arguments),
         }
+    }
+}
+
+/// Limits hold in a replay as far as it may have them; the program is told what it was told.
+///
+/// # Safety
+/// As for the call itself.
+unsafe fn limit(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
+    let [first, second, third, ..] = *arguments;
+    // SAFETY: the caller's promise; the second time nothing is written.
+    unsafe {
+        let result = emulate(thread, number, arguments, relive_calls::execute_outputs(number));
+        if runtime::mode() == Mode::Replay {
+            // Its own id is another one now.
+            let first = if number == PRLIMIT64 { 0 } else { first };
+            dispatch::program_call(number, &[first, second, third, 0, 0, 0]);
+        }
+        result
     }
 }
 
@@ -335,8 +372,10 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
         unsafe {
             let mut mask = signals::Mask::default();
             let given = mask.without_ours(number, arguments);
-            let result = held::passed_by(number, &given, dispatch::program_call)
-                .unwrap_or_else(|| dispatch::program_call(number, &given));
+            let answered = itself::read_link(number, arguments)
+                .or_else(|| held::passed_by(number, &given, dispatch::program_call));
+            let result =
+                answered.unwrap_or_else(|| itself::answer(number, arguments, dispatch::program_call(number, &given)));
             writer::append_call(thread, number, result, &|visit| {
                 if by_table {
                     visit(shape.as_ptr().addr(), size_of::<usize>());

@@ -4,6 +4,7 @@ use crate::launch::{ENV_PRELOAD, Launch, preload_value};
 use relive_trace::control::ENV_CONTROL;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::process::Command;
 
 /// The signal by which the kernel hands the program's system calls to the runtime, where those are recorded.
@@ -20,9 +21,12 @@ pub struct Debugger<'a> {
 
 /// The command that starts gdb on the program of `launch`.
 ///
-/// gdb starts the program through a shell and a wrapper, here `env`: so neither gdb nor the shell is preloaded,
-/// and arguments with blanks stay whole.
-pub fn command(launch: &Launch<'_>, debugger: &Debugger<'_>) -> Command {
+/// gdb starts the program through a shell and a wrapper, here `env` or the starter: so neither gdb nor the shell is
+/// preloaded, and arguments with blanks stay whole. gdb counts the images until the program's: the starter stands for
+/// `env`, and a trap of its own, when everything is in its place, for the program.
+///
+/// The starter follows scripts by itself, so that gdb can be given the `executable` that has the symbols.
+pub fn command(launch: &Launch<'_>, executable: &Path, debugger: &Debugger<'_>) -> Command {
     let mut gdb = Command::new("gdb");
     gdb.arg("-q").arg("-ex").arg(wrapper(launch)).args(["-ex", OUR_SIGNAL]);
     // The shell is ours to choose: the user's may read files that change the environment.
@@ -33,7 +37,8 @@ pub fn command(launch: &Launch<'_>, debugger: &Debugger<'_>) -> Command {
     if debugger.batch {
         gdb.arg("-batch");
     }
-    gdb.arg("--args").arg(launch.path).args(launch.command.iter().skip(1));
+    let program = if launch.start.is_some() { executable } else { launch.path };
+    gdb.arg("--args").arg(program).args(launch.command.iter().skip(1));
     if let Some(folder) = launch.folder {
         gdb.current_dir(folder);
     }
@@ -41,20 +46,30 @@ pub fn command(launch: &Launch<'_>, debugger: &Debugger<'_>) -> Command {
 }
 
 fn wrapper(launch: &Launch<'_>) -> OsString {
-    let mut line = b"set exec-wrapper env -i".to_vec();
-    let mut put = |name: &OsStr, value: &OsStr| {
-        line.push(b' ');
-        quote(name.as_bytes(), &mut line);
-        line.push(b'=');
-        quote(value.as_bytes(), &mut line);
+    let entry = |name: &OsStr, value: &OsStr| {
+        let mut entry = name.to_owned();
+        entry.push("=");
+        entry.push(value);
+        entry
     };
     let environment = launch.environment.unwrap_or_default();
-    for (name, value) in environment.iter().filter(|(name, _)| name != ENV_PRELOAD) {
-        put(name, value);
-    }
     let preloaded = environment.iter().find(|(name, _)| name == ENV_PRELOAD).map(|(_, value)| value.as_os_str());
-    put(OsStr::new(ENV_PRELOAD), &preload_value(launch.library, preloaded));
-    put(OsStr::new(ENV_CONTROL), launch.control.as_os_str());
+    let own = environment.iter().filter(|(name, _)| name != ENV_PRELOAD);
+    let mut entries: Vec<OsString> = own.map(|(name, value)| entry(name, value)).collect();
+    entries.push(entry(OsStr::new(ENV_PRELOAD), &preload_value(launch.library, preloaded)));
+    entries.push(entry(OsStr::new(ENV_CONTROL), launch.control.as_os_str()));
+    let words = if let Some(start) = &launch.start {
+        let name = launch.command.first().map_or(launch.path.as_os_str(), OsString::as_os_str);
+        start.wrapper(&entries, launch.path, name)
+    } else {
+        entries.splice(..0, ["env".into(), "-i".into()]);
+        entries
+    };
+    let mut line = b"set exec-wrapper".to_vec();
+    for word in words {
+        line.push(b' ');
+        quote(word.as_bytes(), &mut line);
+    }
     OsString::from_vec(line)
 }
 
@@ -87,10 +102,11 @@ mod tests {
             library: Path::new("/l.so"),
             control: Path::new("/c"),
             capture: false,
+            start: None,
         };
-        let gdb = command(&launch, &Debugger { commands: &["run".to_owned()], batch: true });
+        let gdb = command(&launch, Path::new("/e"), &Debugger { commands: &["run".to_owned()], batch: true });
         let arguments: Vec<_> = gdb.get_args().map(|argument| argument.to_str().unwrap()).collect();
-        let wrapper = r"set exec-wrapper env -i 'A'='it'\''s $x' 'LD_PRELOAD'='/l.so:/m.so' 'RELIVE_CONTROL'='/c'";
+        let wrapper = r"set exec-wrapper 'env' '-i' 'A=it'\''s $x' 'LD_PRELOAD=/l.so:/m.so' 'RELIVE_CONTROL=/c'";
         assert_eq!(arguments, ["-q", "-ex", wrapper, "-ex", OUR_SIGNAL, "-ex", "run", "-batch", "--args", "/p", "a b"]);
         assert!(gdb.get_envs().all(|(name, _)| name != "LD_PRELOAD"));
     }

@@ -3,6 +3,7 @@
 //! Apart from what happens with it then, because recording and replay start it
 //! in the same way: same loader, same address layout.
 
+use crate::starter::{Limit, Start};
 use nix::sys::personality::{self, Persona};
 use relive_trace::control::{ENV_CONTROL, ENV_LINK};
 use std::ffi::{OsStr, OsString};
@@ -13,6 +14,15 @@ use std::process::{Child, Command, Stdio};
 
 /// The variable that names preloaded libraries.
 pub const ENV_PRELOAD: &str = "LD_PRELOAD";
+
+/// The files that a recorded program needs.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    /// The library to preload.
+    pub library: PathBuf,
+    /// The starter.
+    pub starter: PathBuf,
+}
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -31,6 +41,8 @@ pub struct Launch<'a> {
     pub control: &'a Path,
     /// Read its standard output through a pipe.
     pub capture: bool,
+    /// Let the starter choose its addresses, in this way; `None` for the kernel's.
+    pub start: Option<Start<'a>>,
 }
 
 /// A started program.
@@ -38,7 +50,7 @@ pub struct Launch<'a> {
 pub struct Started {
     /// The process.
     pub child: Child,
-    /// Address-space layout randomisation is off in it.
+    /// Its addresses do not depend on chance.
     pub fixed_layout: bool,
 }
 
@@ -48,10 +60,15 @@ impl Launch<'_> {
     /// # Errors
     /// What the system says to fork and exec.
     pub fn start(&self) -> io::Result<Started> {
-        let mut command = Command::new(self.path);
-        if let [name, arguments @ ..] = self.command {
-            command.arg0(name).args(arguments);
-        }
+        let mut command = if let Some(start) = &self.start {
+            start.command(self.path, self.command)
+        } else {
+            let mut command = Command::new(self.path);
+            if let [name, arguments @ ..] = self.command {
+                command.arg0(name).args(arguments);
+            }
+            command
+        };
         let preloaded = match self.environment {
             Some(environment) => {
                 command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
@@ -66,6 +83,10 @@ impl Launch<'_> {
         }
         if self.capture {
             command.stdout(Stdio::piped());
+        }
+        if let Some(start) = &self.start {
+            let _limit = Limit::enter(start.stack);
+            return Ok(Started { child: command.spawn()?, fixed_layout: true });
         }
         let layout = FixedLayout::enter();
         let child = command.spawn()?;
@@ -143,6 +164,7 @@ mod tests {
             library: Path::new(""),
             control: Path::new("/c"),
             capture: true,
+            start: None,
         };
         let mut started = started.start().unwrap();
         let mut output = String::new();

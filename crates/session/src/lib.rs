@@ -4,7 +4,7 @@
 //! - [`store`]: where traces live.
 //! - [`doctor`]: what can be recorded here.
 //! - [`program`]: what a command names, and whether it can be recorded.
-//! - [`launch`]: starting it with the library preloaded.
+//! - [`launch`]: starting it with the library preloaded; [`starter`]: at addresses of our choice.
 //! - [`shared`]: the memory shared with it; [`service`]: who answers it.
 //! - [`supervise`], [`signals`]: waiting for it.
 //! - [`record`]: a whole recording, within its [`limits`] and with what is to be hidden [`redact`]ed. [`replay`]: a whole replay; [`watch`] notices when it is stuck,
@@ -30,6 +30,7 @@ pub mod report;
 pub mod service;
 pub mod shared;
 pub mod signals;
+pub mod starter;
 pub mod store;
 pub mod supervise;
 pub mod watch;

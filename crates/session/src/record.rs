@@ -5,13 +5,14 @@
 
 use crate::binary;
 use crate::data_file::{self, Series};
-use crate::launch::{self, Launch};
+use crate::launch::{self, Launch, Runtime};
 use crate::limits::{self, Limit, Limits, recording_now};
 use crate::program::Program;
 use crate::redact::{self, Pattern};
 use crate::service::Service;
 use crate::shared::{Setup, Shared};
 use crate::signals::Held;
+use crate::starter::{self, Start};
 use crate::supervise::{Outcome, Watched, Woken};
 use relive_trace::bytes::read_file_header;
 use relive_trace::control::{flag, mode};
@@ -33,8 +34,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub struct RecordOptions<'a> {
     /// The program.
     pub program: &'a Program,
-    /// The library to preload.
-    pub library: &'a Path,
+    /// What goes with the program.
+    pub runtime: &'a Runtime,
     /// The trace folder, existing and empty.
     pub folder: &'a Path,
     /// Version of the tool.
@@ -106,11 +107,13 @@ const STRAGGLERS_STEP_MS: u64 = 2;
 /// # Errors
 /// [`RecordError`] if the program was not started.
 pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Result<Recorded, RecordError> {
-    let RecordOptions { program, library, folder, environment, limits, .. } = *options;
+    let RecordOptions { program, runtime, folder, environment, limits, .. } = *options;
     let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
     let held = Held::new().map_err(RecordError::Session)?;
     let mut manifest = begin_manifest(options).map_err(RecordError::Session)?;
     manifest.environment_recorded = environment;
+    // Where the loader is not there the kernel knows best what to say.
+    manifest.start = (environment && program.loader.exists()).then(|| starter::choose(&program.path));
     data_file::create_first(&Series::Recorded.path(folder, 0)).map_err(trace_error)?;
     manifest.write(folder).map_err(trace_error)?;
     let flags = common_flags() | if environment { flag::ENVIRONMENT } else { 0 };
@@ -119,17 +122,14 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     limits::start(shared.control(), &limits);
     let service =
         Service::start(Arc::clone(&shared), folder.to_owned(), Series::Recorded).map_err(RecordError::Session)?;
-    let launch = Launch {
-        path: &program.path,
-        command: &program.command,
-        environment: None,
-        folder: None,
-        library,
-        control: &shared.path(),
-        capture: false,
+    let control = shared.path();
+    let chosen = manifest.start.as_ref().map(|chosen| Start::recorded(&runtime.starter, chosen));
+    let started = match launch(options, &control, &held, chosen) {
+        // Where our own files may not be executed the kernel lays the program out.
+        Err(_) if manifest.start.take().is_some() => launch(options, &control, &held, None),
+        started => started,
     };
-    let start = |cause| RecordError::Start { path: program.path.clone(), cause };
-    let started = held.released(|| launch.start()).map_err(start)?;
+    let started = started.map_err(|cause| RecordError::Start { path: program.path.clone(), cause })?;
     let watched = Watched::new(started.child).map_err(RecordError::Session)?;
     raise_own_file_limit();
     // Beside the program on another core: what it needs is known before the program can end and be rebuilt.
@@ -152,6 +152,18 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     };
     let stopped = (0..files as u32).filter(|&process| stopped_early(folder, process)).count();
     Ok(Recorded { outcome, files, bytes, stopped, incomplete, left_running })
+}
+
+fn launch(
+    options: &RecordOptions<'_>,
+    control: &Path,
+    held: &Held,
+    start: Option<Start<'_>>,
+) -> io::Result<launch::Started> {
+    let RecordOptions { program, runtime, .. } = *options;
+    let (path, command, library) = (&program.path, &program.command, &runtime.library);
+    let launch = Launch { path, command, environment: None, folder: None, library, control, capture: false, start };
+    held.released(|| launch.start())
 }
 
 /// The flags that both modes share.

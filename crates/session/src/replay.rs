@@ -2,7 +2,7 @@
 
 use crate::binary;
 use crate::data_file::Series;
-use crate::launch::Launch;
+use crate::launch::{Launch, Runtime};
 use crate::processes;
 use crate::program::{Program, ProgramError};
 use crate::record::common_flags;
@@ -10,6 +10,7 @@ use crate::report::{Report, Scene};
 use crate::service::Service;
 use crate::shared::{Setup, Shared};
 use crate::signals::Held;
+use crate::starter::Start;
 use crate::supervise::{Outcome, Watched, Woken};
 use crate::watch::{Proc, Stuck, TICK, Verdict, Watch};
 use relive_trace::control::{IN_USE, flag, mode};
@@ -44,7 +45,7 @@ pub use learning::{NotLearnt, Rule};
 #[derive(Debug)]
 pub struct Replayer {
     folder: PathBuf,
-    library: PathBuf,
+    runtime: Runtime,
     recording: Recording,
     program: PathBuf,
     /// The program or a library is another build than the recorded one.
@@ -103,7 +104,7 @@ impl Replayer {
     ///
     /// # Errors
     /// [`ReplayError`].
-    pub fn open(folder: &Path, library: &Path, allow_rebuilt: bool) -> Result<Self, ReplayError> {
+    pub fn open(folder: &Path, runtime: &Runtime, allow_rebuilt: bool) -> Result<Self, ReplayError> {
         let recording = Recording::open(folder)?;
         let manifest = &recording.manifest;
         let working = manifest.folder.as_path();
@@ -130,7 +131,7 @@ impl Replayer {
             Ok(found) if same_file(&found.executable, manifest.program.path.as_path()) => found.path,
             _ => manifest.program.path.as_path().to_owned(),
         };
-        Ok(Self { folder: folder.to_owned(), library: library.to_owned(), recording, program, rebuilt })
+        Ok(Self { folder: folder.to_owned(), runtime: runtime.clone(), recording, program, rebuilt })
     }
 
     /// Replays by `rule`. Its standard output goes to `output` if there is one.
@@ -206,14 +207,16 @@ impl Replayer {
         arguments: &'a [OsString],
         environment: &'a [(OsString, OsString)],
     ) -> Launch<'a> {
+        let start = self.recording.manifest.start.as_ref();
         Launch {
             path: &self.program,
             command: arguments,
             environment: Some(environment),
             folder: Some(self.working_folder()),
-            library: &self.library,
+            library: &self.runtime.library,
             control,
             capture: false,
+            start: start.map(|start| Start::recorded(&self.runtime.starter, start)),
         }
     }
 

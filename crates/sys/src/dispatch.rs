@@ -34,6 +34,12 @@ pub fn arm() -> bool {
     unsafe { syscall6(PRCTL, PR_SET_SYSCALL_USER_DISPATCH, 1, code.start, code.len(), 0, 0) == 0 }
 }
 
+/// Ends what [`arm`] began, in whichever image that was.
+pub fn disarm() {
+    // SAFETY: no pointers.
+    unsafe { syscall6(PRCTL, PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0) };
+}
+
 /// The kernel's form of an action, not libc's.
 #[derive(Debug)]
 #[repr(C)]

@@ -12,6 +12,8 @@ pub mod wake;
 #[cfg(not(loom))]
 pub mod dispatch;
 #[cfg(not(loom))]
+pub mod elf;
+#[cfg(not(loom))]
 pub mod jump;
 #[cfg(not(loom))]
 pub mod lookup;
@@ -23,6 +25,8 @@ pub mod proc;
 pub mod signal;
 #[cfg(not(loom))]
 pub mod sites;
+#[cfg(not(loom))]
+pub mod start;
 #[cfg(not(loom))]
 pub mod syscall;
 #[cfg(not(loom))]

@@ -16,6 +16,25 @@ pub fn identity(address: usize) -> Option<u64> {
     found
 }
 
+/// Calls `visit` with the range of each mapping that has a name in brackets, and the name.
+pub fn each_special(mut visit: impl FnMut(usize, usize, &[u8])) {
+    let fd = syscall::open(b"/proc/self/maps\0", 0);
+    if fd < 0 {
+        return;
+    }
+    each_line(fd as u32, |text| {
+        let mut fields = text.split(|&b| b == b' ').filter(|field| !field.is_empty());
+        let mut range = fields.next().unwrap_or(&[]).split(|&b| b == b'-').map(hexadecimal);
+        let (start, end) = (range.next().flatten(), range.next().flatten());
+        let name = fields.nth(4).filter(|name| name.first() == Some(&b'['));
+        if let (Some(start), Some(end), Some(name)) = (start, end, name) {
+            visit(start as usize, end as usize, name);
+        }
+        None::<()>
+    });
+    syscall::close(fd as u32);
+}
+
 /// Calls `visit` with the range of each mapping of a file's code.
 pub fn each_code(mut visit: impl FnMut(usize, usize)) {
     let fd = syscall::open(b"/proc/self/maps\0", 0);

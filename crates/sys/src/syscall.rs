@@ -11,7 +11,9 @@ pub mod number {
     #![allow(missing_docs)]
     pub const READ: usize = 0;
     pub const WRITE: usize = 1;
+    pub const OPEN: usize = 2;
     pub const CLOSE: usize = 3;
+    pub const STAT: usize = 4;
     pub const FSTAT: usize = 5;
     pub const MMAP: usize = 9;
     pub const MPROTECT: usize = 10;
@@ -23,6 +25,7 @@ pub mod number {
     pub const PREAD64: usize = 17;
     pub const PWRITE64: usize = 18;
     pub const WRITEV: usize = 20;
+    pub const ACCESS: usize = 21;
     pub const SELECT: usize = 23;
     pub const SCHED_YIELD: usize = 24;
     pub const MREMAP: usize = 25;
@@ -36,6 +39,7 @@ pub mod number {
     pub const CLONE: usize = 56;
     pub const FORK: usize = 57;
     pub const VFORK: usize = 58;
+    pub const EXECVE: usize = 59;
     pub const EXIT: usize = 60;
     pub const WAIT4: usize = 61;
     pub const KILL: usize = 62;
@@ -43,12 +47,15 @@ pub mod number {
     pub const READLINK: usize = 89;
     pub const FCHMOD: usize = 91;
     pub const GETTIMEOFDAY: usize = 96;
+    pub const GETRLIMIT: usize = 97;
     pub const GETPPID: usize = 110;
     pub const RT_SIGQUEUEINFO: usize = 129;
     pub const RT_SIGSUSPEND: usize = 130;
     pub const SIGALTSTACK: usize = 131;
     pub const PRCTL: usize = 157;
+    pub const SETRLIMIT: usize = 160;
     pub const GETTID: usize = 186;
+    pub const FGETXATTR: usize = 193;
     pub const TKILL: usize = 200;
     pub const TIME: usize = 201;
     pub const FUTEX: usize = 202;
@@ -62,6 +69,9 @@ pub mod number {
     pub const TGKILL: usize = 234;
     pub const WAITID: usize = 247;
     pub const OPENAT: usize = 257;
+    pub const NEWFSTATAT: usize = 262;
+    pub const READLINKAT: usize = 267;
+    pub const FACCESSAT: usize = 269;
     pub const PSELECT6: usize = 270;
     pub const PPOLL: usize = 271;
     pub const SPLICE: usize = 275;
@@ -73,13 +83,17 @@ pub mod number {
     pub const GETCPU: usize = 309;
     pub const PROCESS_VM_READV: usize = 310;
     pub const PROCESS_VM_WRITEV: usize = 311;
+    pub const EXECVEAT: usize = 322;
     pub const MEMBARRIER: usize = 324;
     pub const COPY_FILE_RANGE: usize = 326;
     pub const PWRITEV2: usize = 328;
+    pub const STATX: usize = 332;
     pub const RSEQ: usize = 334;
     pub const PIDFD_SEND_SIGNAL: usize = 424;
     pub const CLONE3: usize = 435;
     pub const CLOSE_RANGE: usize = 436;
+    pub const OPENAT2: usize = 437;
+    pub const FACCESSAT2: usize = 439;
     pub const EPOLL_PWAIT2: usize = 441;
 }
 

@@ -50,6 +50,9 @@ pub struct Manifest {
     /// What the program took from outside is in the recording. Version 1 does not know the member.
     #[serde(default, skip_serializing_if = "is_default")]
     pub environment_recorded: bool,
+    /// How it was laid out, where addresses are of our choice. Version 1 does not know the member.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub start: Option<Start>,
     /// Start, in milliseconds since 1970 UTC.
     pub started_ms: u64,
     /// End, likewise; absent while unfinished.
@@ -65,6 +68,18 @@ pub struct Manifest {
     pub notes: Vec<String>,
     /// Checksum of everything above; see [`Manifest::write`].
     checksum: String,
+}
+
+/// What the addresses of a program depend on, besides arguments and environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    /// The name that it was executed by: `AT_EXECFN`.
+    pub name: Text,
+    /// Its random bytes, `AT_RANDOM`, in hexadecimal.
+    pub random: String,
+    /// The soft limit of its stack in bytes; `None` for none.
+    pub stack: Option<u64>,
 }
 
 /// Whether a recording ended normally.
@@ -176,6 +191,7 @@ impl Manifest {
             host: Host::default(),
             fixed_layout: false,
             environment_recorded: false,
+            start: None,
             started_ms: 0,
             ended_ms: None,
             outcome: None,

@@ -4,11 +4,11 @@
 //! `exit`: libc calls its own directly.
 
 use crate::real;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_rt::{environment, link, process};
 use relive_sys::trampoline::Frame;
-use relive_sys::{front, trampoline};
+use relive_sys::{dispatch, front, start, trampoline};
 
 type Strings = *const *const c_char;
 
@@ -21,21 +21,62 @@ static CONSTRUCTOR: unsafe extern "C" fn(c_int, Strings, Strings) = constructor;
 static DESTRUCTOR: extern "C" fn() = destructor;
 
 unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: Strings) {
-    // SAFETY: the dynamic linker passes the process's environment, whose strings stay.
-    let found = unsafe {
-        crate::processes::remember(strings);
-        link::read(strings)
+    // SAFETY: the auxiliary vector stands behind the environment that was laid on the stack.
+    let (auxiliary, handover) = unsafe {
+        let auxiliary = auxiliary_vector(strings);
+        (auxiliary, start::handover(auxiliary))
     };
+    if handover.is_some() {
+        // The starter's part is over: its handler would see our calls, too.
+        dispatch::disarm();
+    }
+    // SAFETY: the dynamic linker passes the process's environment, whose strings stay; so do the starter's.
+    let found = unsafe {
+        let session = handover.map_or(strings, |handover| (&raw const (*handover).session).cast());
+        crate::processes::remember(session, handover.is_some());
+        link::read(session)
+    };
+    if let Some(handover) = handover {
+        // SAFETY: the environment's array, which nobody but us reads now; the starter's strings.
+        unsafe { hide(strings, (*handover).session) };
+        environment::on_bare_exec(crate::processes::bare_exec);
+    }
     crate::real::at::mutex_lock.look_up();
     crate::real::at::mutex_unlock.look_up();
     crate::jumps::look_up();
     crate::threads::look_up();
     process::start(found);
-    // SAFETY: the auxiliary vector stands behind the environment that the kernel laid on the stack.
-    unsafe { environment::start(auxiliary_vector(strings)) };
+    // SAFETY: the process's own.
+    unsafe { environment::begin(auxiliary) };
     if environment::is_on() {
         crate::heap::take_over();
         crate::rseq::give_up();
+    }
+}
+
+/// Takes our library out of the environment that the program sees: what it does must not depend on our paths.
+unsafe fn hide(environment: Strings, session: [*const c_char; 4]) {
+    // SAFETY: the caller's promise; all strings are terminated.
+    unsafe {
+        let mut at = environment.cast_mut();
+        while !(*at).is_null() && !session.contains(&*at) {
+            at = at.add(1);
+        }
+        if (*at).is_null() {
+            return;
+        }
+        let text = (*at).cast_mut().cast::<u8>();
+        let bytes = CStr::from_ptr(*at).to_bytes_with_nul();
+        let (name, end) = (bytes.iter().position(|&b| b == b'='), bytes.iter().position(|&b| b == b':'));
+        if let (Some(name), Some(end)) = (name, end) {
+            // What the user preloads besides stays.
+            core::ptr::copy(text.add(end + 1), text.add(name + 1), bytes.len() - end - 1);
+            return;
+        }
+        while !(*at).is_null() {
+            *at = *at.add(1);
+            at = at.add(1);
+        }
     }
 }
 

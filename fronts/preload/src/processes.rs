@@ -21,8 +21,9 @@ use environment::{Environment, Strings};
 use relive_order::Kind;
 use relive_rt::environment::{child_made, in_turn_to_fork, unseen};
 use relive_rt::link::Link;
-use relive_rt::{Mode, chunk, mode, process, record, replay, thread};
+use relive_rt::{Mode, chunk, environment as calls, mode, process, record, replay, thread};
 use relive_sys::front;
+use relive_sys::syscall::number::EXECVE;
 use relive_trace::layout::end;
 
 pub(crate) use environment::remember;
@@ -117,16 +118,16 @@ fn replace(program: Strings, place: usize, effect: impl FnOnce(Strings) -> c_int
     let Some(environment) = (unsafe { Environment::build(program, link) }) else { return no_memory() };
     match mode() {
         Mode::Record => chunk::note_end(end::EXECUTED, 0, link.parent),
+        // Whether it fails is known where the call itself is replayed.
+        _ if calls::records_attempts() => {}
         _ => process::wait_for_all(),
     }
     let result = effect(environment.strings());
     let error = errno();
     if mode() == Mode::Record {
         chunk::note_end(end::LIVE, 0, relive_trace::layout::NONE);
-        record::failure(Kind::Spawn, error);
-    } else {
-        replay::failed(Kind::Spawn, place, 0, error as i64);
     }
+    failed(error, place);
     drop(environment);
     set_errno(error);
     result
@@ -136,6 +137,38 @@ fn replace(program: Strings, place: usize, effect: impl FnOnce(Strings) -> c_int
 /// a failed exec must not wait for the other threads, and a file may be there now.
 fn recorded_failure() -> Option<c_int> {
     if mode() == Mode::Replay { replay::failure(Kind::Spawn) } else { None }
+}
+
+/// An image could not be started.
+fn failed(error: c_int, place: usize) {
+    match mode() {
+        Mode::Off => {}
+        Mode::Record => record::failure(Kind::Spawn, error),
+        // The attempt itself is in the recording, and failed again.
+        Mode::Replay if calls::records_attempts() && replay::failure_of_last(Kind::Spawn) == Some(error) => {}
+        Mode::Replay => replay::failed(Kind::Spawn, place, 0, error as i64),
+    }
+}
+
+/// `execve` or `execveat` by the bare instruction: the new image must be told who it is all the same.
+pub(crate) unsafe extern "C" fn bare_exec(number: usize, arguments: *const [usize; 6]) -> isize {
+    // SAFETY: the program's own arguments, with another environment.
+    unsafe {
+        let (kept, mut given) = (errno(), *arguments);
+        let index = if number == EXECVE { 2 } else { 3 };
+        let mut result = 0;
+        replace(given[index] as Strings, 0, |environment| {
+            given[index] = environment.addr();
+            result = calls::call(number, given);
+            set_errno(-result as c_int);
+            -1
+        });
+        if result == 0 {
+            result = -(errno() as isize);
+        }
+        set_errno(kept);
+        result
+    }
 }
 
 pub(crate) fn execute(path: *const c_char, arguments: Strings, program: Strings, how: How, place: usize) -> c_int {
@@ -218,11 +251,8 @@ pub(crate) fn spawn(
             // SAFETY: the program's place for it.
             unsafe { pid.write(seen as c_int) };
         }
-    }
-    match (error, mode()) {
-        (0, _) | (_, Mode::Off) => {}
-        (_, Mode::Record) => record::failure(Kind::Spawn, error),
-        (_, Mode::Replay) => replay::failed(Kind::Spawn, place, 0, error as i64),
+    } else {
+        failed(error, place);
     }
     error
 }

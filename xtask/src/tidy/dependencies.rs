@@ -39,6 +39,7 @@ const RULES: &[Rule] = &[
         workspace: &["relive-order", "relive-trace", "relive-symbols", "relive-sys", "relive-rt"],
         outside: Some(&[]),
     },
+    Rule { package: "relive-start", workspace: &["relive-order", "relive-trace", "relive-sys"], outside: Some(&[]) },
     Rule {
         package: "relive-session",
         workspace: &["relive-order", "relive-trace", "relive-symbols", "relive-calls", "relive-sys"],
@@ -56,7 +57,7 @@ const RULES: &[Rule] = &[
 const ONLY_CLI: &[&str] = &["anyhow", "eyre", "color-eyre"];
 
 /// Crates whose use of `trace` must leave its `std` feature off.
-const WITHOUT_STD: &[&str] = &["relive-rt", "relive-preload"];
+const WITHOUT_STD: &[&str] = &["relive-rt", "relive-preload", "relive-start"];
 
 /// The part of `deny.toml` that tidy reads; cargo-deny reads it all.
 #[derive(serde::Deserialize)]

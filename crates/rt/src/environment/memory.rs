@@ -6,6 +6,7 @@
 //! back. What a mapped file holds is input: it is kept in the recording, except
 //! for programs and libraries, which stand there by name, size and time.
 
+use super::space::Space;
 use crate::object::{Internal, internal};
 use crate::replay::calls::{self as replayed, Filler};
 use crate::runtime::{self, Mode};
@@ -14,6 +15,7 @@ use crate::{chunk, record, replay, report, writer};
 use relive_order::Kind;
 use relive_sys::dispatch;
 use relive_sys::lock::Lock;
+use relive_sys::start::Handover;
 use relive_sys::syscall::number::{BRK, MMAP, MPROTECT, MREMAP, MUNMAP, PROCESS_VM_READV, PROCESS_VM_WRITEV};
 use relive_sys::syscall::{self, syscall6};
 use relive_trace::layout::stop;
@@ -42,7 +44,12 @@ const PATH_MAX: usize = 4096;
 type Identity = [u64; 3];
 const IDENTITY_BYTES: usize = size_of::<Identity>();
 
-static SPACE: Lock<()> = Lock::new(());
+static SPACE: Lock<Space> = Lock::new(Space::new());
+
+/// Addresses are ours to choose from here on.
+pub(super) fn start(handover: &Handover) {
+    SPACE.lock().take_over(handover);
+}
 
 /// Frees the lock in a fork child.
 ///
@@ -115,10 +122,15 @@ pub(super) unsafe fn map_apart(arguments: &[usize; 6]) -> isize {
 }
 
 unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
-    let _space = SPACE.lock();
+    let mut space = SPACE.lock();
     // SAFETY: the caller's promise.
     unsafe {
-        let result = syscall6_of(number, arguments);
+        let result = match number {
+            MMAP => space.map(arguments),
+            MUNMAP => space.unmap(arguments),
+            MREMAP => space.remap(arguments),
+            _ => space.set_break(arguments),
+        };
         if number == MMAP && result > 0 && arguments[3] & MAP_ANONYMOUS == 0 {
             record_file(thread, arguments, result);
         } else {
@@ -210,7 +222,8 @@ unsafe fn replay(number: usize, arguments: &[usize; 6]) -> isize {
             (MMAP, _) => replay_mmap(arguments, taken.result as usize, taken.filler()),
             (MREMAP, _) => replay_mremap(arguments, taken.result as usize),
             _ => {
-                let found = syscall6_of(number, arguments);
+                let found =
+                    if number == BRK { SPACE.lock().set_break(arguments) } else { syscall6_of(number, arguments) };
                 if found != taken.result {
                     replayed::misplaced(taken.result as usize, found);
                 }

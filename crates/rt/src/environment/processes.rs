@@ -4,7 +4,7 @@
 //! the kernel, the id of the one that plays its part is put in.
 
 use super::ordered::Ordered;
-use super::{Trapped, heap, own_id};
+use super::{Trapped, heap, images, own_id};
 use crate::object::Internal;
 use crate::process::{Child, Creation};
 use crate::replay::{self, calls as replayed};
@@ -22,6 +22,7 @@ use relive_sys::{dispatch, tls};
 
 const ENOSYS: isize = -38;
 const CLONE_VM: usize = 0x100;
+const CLONE_VFORK: usize = 0x4000;
 const CLONE_SETTLS: usize = 0x8_0000;
 const CLONE_THREAD: usize = 0x1_0000;
 const WSTOPPED: usize = 2;
@@ -188,6 +189,9 @@ pub(super) fn settle(present: isize) -> isize {
 
 /// The parent's side of a `clone` with a stack: of a process, the program sees the recorded id.
 pub(super) extern "C" fn created(flags: usize, result: isize) -> isize {
+    if flags & CLONE_VFORK != 0 && result > 0 {
+        images::release(result as u32);
+    }
     if flags & CLONE_THREAD != 0
         && let Some(thread) = thread::current_if_known()
         && !thread.newborn.is_null()

@@ -3,12 +3,12 @@
 //! Apart from the gate because a call is no event: its record stands between two
 //! events of its thread, and only that thread's stream decides.
 
-use super::{acting, past_the_end_of_calls, signals};
+use super::{Replay, acting, past_the_end_of_calls, signals};
 use crate::inputs::Recorded;
 use crate::report::{self, Met};
 use core::sync::atomic::AtomicU32;
 use relive_sys::syscall;
-use relive_sys::syscall::number::{CLOCK_NANOSLEEP, NANOSLEEP};
+use relive_sys::syscall::number::{CLOCK_NANOSLEEP, EXECVE, NANOSLEEP};
 use relive_trace::control::cause;
 use relive_trace::record::{Place, Record};
 
@@ -33,7 +33,7 @@ pub fn take(number: usize) -> Taken {
     let r = &mut thread.replay;
     r.skip_hashes();
     // Within an event that is entered and not yet left, calls come behind it: its effect makes them.
-    match r.values.at(r.events).or_else(|| r.values.at(r.events + 1)) {
+    match next(r) {
         Some(Record::Call { number: recorded, result, bytes, place }) if usize::from(recorded) == number => {
             let payload = r.values.payload();
             r.values.advance();
@@ -41,6 +41,23 @@ pub fn take(number: usize) -> Taken {
         }
         None if r.values.position().is_none() && r.events == r.total => past_the_end_of_calls(thread, number),
         _ => diverge(number),
+    }
+}
+
+fn next(r: &Replay) -> Option<Record> {
+    r.values.at(r.events).or_else(|| r.values.at(r.events + 1))
+}
+
+/// Why the attempt to start another image failed whose record was just taken, if it did.
+pub fn failure_of_exec() -> Option<isize> {
+    let r = &mut acting().replay;
+    r.skip_hashes();
+    match next(r) {
+        Some(Record::Call { number, result, .. }) if usize::from(number) == EXECVE && result < 0 => {
+            r.values.advance();
+            Some(result as isize)
+        }
+        _ => None,
     }
 }
 

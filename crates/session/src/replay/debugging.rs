@@ -10,6 +10,7 @@ use super::{
 };
 use crate::gdb::{self, Debugger};
 use crate::signals::Held;
+use crate::starter::Limit;
 use std::sync::atomic::Ordering::Acquire;
 
 /// What is to be told while gdb runs on.
@@ -32,7 +33,9 @@ impl Replayer {
         let shared = self.prepare(&rule, flag::DEBUGGER)?;
         let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt)?;
         let (control, arguments, environment): (PathBuf, _, _) = (shared.path(), self.arguments(), self.environment());
-        let mut command = gdb::command(&self.launch(Path::new(&control), &arguments, &environment), debugger);
+        let launch = self.launch(Path::new(&control), &arguments, &environment);
+        let mut command = gdb::command(&launch, self.recording.manifest.program.path.as_path(), debugger);
+        let _limit = launch.start.as_ref().map(|start| Limit::enter(start.stack));
         let start = |cause| ReplayError::Start { path: PathBuf::from("gdb"), cause };
         let watched = Watched::new(held.released(|| command.spawn()).map_err(start)?)?;
         let run =

@@ -28,19 +28,22 @@ unsafe impl Sync for Kept {}
 static KEPT_PRELOAD: Kept = Kept { bytes: core::cell::UnsafeCell::new([0; KEPT_BYTES]), len: AtomicUsize::new(0) };
 static KEPT_CONTROL: Kept = Kept { bytes: core::cell::UnsafeCell::new([0; KEPT_BYTES]), len: AtomicUsize::new(0) };
 
-/// Keeps what new images will need.
+/// Keeps what new images will need. With `ours_alone`, nothing of what the user preloads besides: the program still has
+/// that in its environment, and hands it on itself.
 ///
 /// # Safety
 /// Once, at start-up; `environment` must be the process's.
-pub(crate) unsafe fn remember(environment: Strings) {
+pub(crate) unsafe fn remember(environment: Strings, ours_alone: bool) {
     for (name, kept) in [(PRELOAD, &KEPT_PRELOAD), (ENV_CONTROL, &KEPT_CONTROL)] {
         // SAFETY: the caller's promise.
         if let Some(entry) = unsafe { find(environment, name) } {
-            let bytes = entry.to_bytes_with_nul();
-            if bytes.len() <= KEPT_BYTES {
-                // SAFETY: start-up: nobody reads it yet.
+            let bytes = entry.to_bytes();
+            let others = (ours_alone && name == PRELOAD).then(|| bytes.iter().position(|&b| b == b':')).flatten();
+            let bytes = &bytes[..others.unwrap_or(bytes.len())];
+            if bytes.len() < KEPT_BYTES {
+                // SAFETY: start-up: nobody reads it yet; a zero stands behind it.
                 unsafe { (&mut *kept.bytes.get())[..bytes.len()].copy_from_slice(bytes) };
-                kept.len.store(bytes.len(), Ordering::Release);
+                kept.len.store(bytes.len() + 1, Ordering::Release);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What an image about to be started is: one that the runtime will be in, or not.
 
 use core::ffi::{CStr, c_char};
-use relive_rt::report;
+use relive_rt::{environment, report};
 use relive_sys::syscall;
 
 /// Says by name if the program at `path` will run unrecorded: static, or set-uid.
@@ -24,7 +24,8 @@ const SET_ID: u32 = 0o6000;
 
 fn unrecordable(path: &CStr) -> Option<&'static str> {
     let mut head = [0u8; 2048];
-    let fd = syscall::open(path.to_bytes_with_nul(), 0);
+    let file = environment::file_behind(path).unwrap_or(path);
+    let fd = syscall::open(file.to_bytes_with_nul(), 0);
     if fd < 0 {
         return None;
     }

@@ -1,0 +1,110 @@
+//! `/proc/self/exe`: the kernel says the starter, the program expects itself.
+//!
+//! Only a recording has to do with it: a replay hands out what was recorded.
+
+use super::{memory, own_id};
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use relive_sys::dispatch::program_call;
+use relive_sys::start::Handover;
+use relive_sys::syscall;
+use relive_sys::syscall::number::{
+    ACCESS, FACCESSAT, FACCESSAT2, NEWFSTATAT, OPEN, OPENAT, OPENAT2, READLINK, READLINKAT, STAT, STATX,
+};
+
+const EFAULT: isize = -14;
+const PAGE: usize = 4096;
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+
+/// What the starter left, for good; null if there was none.
+static HANDOVER: AtomicPtr<Handover> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The program was started by the starter, which left this.
+pub(super) fn start(handover: &'static Handover) {
+    HANDOVER.store(core::ptr::from_ref(handover).cast_mut(), Ordering::Relaxed);
+}
+
+/// What the starter left.
+pub(super) fn handover() -> Option<&'static Handover> {
+    // SAFETY: stays for good, and nobody writes it any more.
+    unsafe { HANDOVER.load(Ordering::Relaxed).as_ref() }
+}
+
+/// The file of the program that runs, if `path` is one of its names in `/proc`.
+pub fn file_behind(path: &CStr) -> Option<&'static CStr> {
+    let rest = path.to_bytes().strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
+    let own = rest == b"self" || rest == b"thread-self" || decimal(rest) == Some(own_id());
+    // SAFETY: the starter's string.
+    handover().filter(|_| own).map(|handover| unsafe { CStr::from_ptr(handover.file) })
+}
+
+fn decimal(text: &[u8]) -> Option<u32> {
+    text.iter().try_fold(0u32, |value, &byte| value.checked_mul(10)?.checked_add((byte as char).to_digit(10)?))
+}
+
+/// `readlink` of the own file. Before the call: it would write more than there is to say.
+pub(super) fn read_link(number: usize, arguments: &[usize; 6]) -> Option<isize> {
+    /// Longer than any of the names.
+    const BYTES: usize = 32;
+    let index = match number {
+        READLINK => 0,
+        READLINKAT => 1,
+        _ => return None,
+    };
+    let mut path = [0; BYTES];
+    // What stands right before the end of a page is not read beyond it.
+    let in_page = PAGE - arguments[index] % PAGE;
+    let (first, rest) = path.split_at_mut(in_page.min(BYTES));
+    if !memory::read(arguments[index], first) {
+        return None;
+    }
+    if !first.contains(&0) && !memory::read(arguments[index] + first.len(), rest) {
+        return None;
+    }
+    let file = file_behind(CStr::from_bytes_until_nul(&path).ok()?)?.to_bytes();
+    let shown = &file[..file.len().min(arguments[index + 2])];
+    if shown.is_empty() {
+        return None;
+    }
+    Some(if memory::write(arguments[index + 1], shown) { shown.len() as isize } else { EFAULT })
+}
+
+/// The argument that names a file whose link is followed.
+fn path_argument(number: usize, arguments: &[usize; 6]) -> Option<usize> {
+    match number {
+        OPEN | STAT | ACCESS => Some(0),
+        NEWFSTATAT if arguments[3] & AT_SYMLINK_NOFOLLOW != 0 => None,
+        STATX if arguments[2] & AT_SYMLINK_NOFOLLOW != 0 => None,
+        OPENAT | NEWFSTATAT | FACCESSAT | STATX | OPENAT2 | FACCESSAT2 => Some(1),
+        _ => None,
+    }
+}
+
+/// After a call of the program's that returned `result`: the same about the program, if it was about the starter.
+///
+/// # Safety
+/// As for the call itself, which has just been made.
+pub(super) unsafe fn answer(number: usize, arguments: &[usize; 6], result: isize) -> isize {
+    let Some(index) = path_argument(number, arguments).filter(|_| result != EFAULT) else { return result };
+    // SAFETY: the kernel has just read it.
+    let path = unsafe { CStr::from_ptr(arguments[index] as *const c_char) };
+    let Some(file) = file_behind(path) else { return result };
+    if matches!(number, OPEN | OPENAT | OPENAT2) && result >= 0 {
+        syscall::close(result as u32);
+    }
+    let mut given = *arguments;
+    given[index] = file.as_ptr().addr();
+    // SAFETY: the caller's promise.
+    unsafe { program_call(number, &given) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{decimal, file_behind};
+
+    #[test]
+    fn only_the_own_names_are_meant() {
+        assert!(file_behind(c"/proc/self/exe").is_none(), "without the starter there is nothing to hide");
+        assert_eq!([decimal(b"12"), decimal(b"1x"), decimal(b"99999999999")], [Some(12), None, None]);
+    }
+}

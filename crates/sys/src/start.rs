@@ -1,0 +1,182 @@
+//! Where everything of a program lies that was started with an address space of
+//! our choice, and what its starter tells the runtime.
+//!
+//! Here because both sides need the same rule: the starter lays the program out
+//! and chooses addresses until the preloaded library takes over.
+
+use core::ffi::c_char;
+use core::ops::Range;
+
+/// The starter itself; its linker is told so.
+pub const STARTER: usize = 0x1FFF_0000_0000;
+/// What the starter leaves for the runtime: a [`Handover`] and its strings.
+pub const HANDOVER: usize = 0x1FFE_0000_0000;
+/// Where the starter keeps things for a moment.
+pub const SCRATCH: usize = 0x1FFC_0000_0000;
+/// A program that does not say where it wants to be.
+pub const PROGRAM: usize = 0x5555_5555_4000;
+/// The memory that the break moves in.
+pub const BREAK: Range<usize> = 0x5600_0000_0000..0x5680_0000_0000;
+/// The program's mappings, from the top down. Programs built with the thread sanitizer may have theirs here, too.
+pub const AREA: Range<usize> = 0x7E90_0000_0000..0x7FE0_0000_0000;
+/// Where they go that are too large for that.
+pub const WIDE: Range<usize> = 0x6000_0000_0000..0x7800_0000_0000;
+/// Mappings that have to lie in the lowest two gigabytes.
+pub const LOW: Range<usize> = 0x4000_0000..0x8000_0000;
+/// The kernel's image of functions. Its data lie before it.
+pub const IMAGE: usize = 0x7FE1_0000_0000;
+/// The end of the first thread's stack.
+pub const STACK_END: usize = 0x7FFF_FFFF_E000;
+/// So long a stack can be.
+pub const STACK_MAX: usize = STACK_END - IMAGE - (1 << 32);
+
+const _: () = assert!(SCRATCH < HANDOVER && HANDOVER < STARTER && STARTER < 0x2000_0000_0000);
+const _: () = assert!(BREAK.end < WIDE.start && WIDE.end < AREA.start);
+const _: () = assert!(AREA.end < IMAGE && IMAGE < STACK_END - STACK_MAX);
+
+/// Type of the auxiliary entry that names the [`Handover`].
+pub const AT_HANDOVER: usize = 0x5245_4C56;
+
+/// What the starter leaves for the runtime.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Handover {
+    /// Entries of the environment that are no business of the program's, `NAME=value`, ended by null.
+    pub session: [*const c_char; 4],
+    /// The starter's own path.
+    pub starter: *const c_char,
+    /// The program's random bytes in hexadecimal, as the starter was told.
+    pub options: *const c_char,
+    /// The file that runs, by its full path.
+    pub file: *const c_char,
+    /// The limit of its stack that the starter was told.
+    pub stack: usize,
+    /// Below this address, down to the start of [`AREA`], nothing was mapped yet.
+    pub lowest: usize,
+    /// The break.
+    pub end_of_data: Break,
+}
+
+/// The handover that an auxiliary vector names.
+///
+/// # Safety
+/// `auxiliary` must be the process's auxiliary vector or null.
+pub unsafe fn handover(auxiliary: *const [usize; 2]) -> Option<*mut Handover> {
+    // SAFETY: the caller's promise; an entry of our type was made by the starter.
+    unsafe { find(auxiliary, AT_HANDOVER).map(|address| address as *mut Handover) }
+}
+
+/// The value of an entry of an auxiliary vector.
+///
+/// # Safety
+/// As for [`handover`].
+pub unsafe fn find(auxiliary: *const [usize; 2], kind: usize) -> Option<usize> {
+    let mut at = auxiliary;
+    // SAFETY: the caller's promise: it ends with an entry of type 0.
+    unsafe {
+        while !at.is_null() && (*at)[0] != 0 {
+            if (*at)[0] == kind {
+                return Some((*at)[1]);
+            }
+            at = at.add(1);
+        }
+    }
+    None
+}
+
+/// The break: the kernel's own lies where the starter was put, or anywhere.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Break(usize);
+
+/// What a change of the break asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing to map or unmap.
+    None,
+    /// Memory from here to there.
+    Map(usize, usize),
+    /// No memory from here to there.
+    Unmap(usize, usize),
+}
+
+impl Break {
+    /// Where it starts.
+    pub const START: Self = Self(BREAK.start);
+
+    /// Where it is.
+    pub fn now(self) -> usize {
+        self.0
+    }
+
+    /// The break at `wanted`, and what has to be done for it; `None` if it can't be there.
+    pub fn change(self, wanted: usize) -> Option<(Self, Change)> {
+        const PAGE: usize = 4096;
+        if !(BREAK.start..=BREAK.end).contains(&wanted) {
+            return None;
+        }
+        let (old, new) = (self.0.next_multiple_of(PAGE), wanted.next_multiple_of(PAGE));
+        let change = match new.cmp(&old) {
+            core::cmp::Ordering::Equal => Change::None,
+            core::cmp::Ordering::Greater => Change::Map(old, new),
+            core::cmp::Ordering::Less => Change::Unmap(new, old),
+        };
+        Some((Self(wanted), change))
+    }
+
+    /// Carries out `brk(wanted)`; what the call returns.
+    ///
+    /// # Safety
+    /// As for the call itself.
+    pub unsafe fn set(&mut self, wanted: usize) -> usize {
+        use crate::syscall::number::{MMAP, MUNMAP};
+        use crate::syscall::syscall6;
+        const READ_WRITE: usize = 3;
+        const PRIVATE_ANONYMOUS_AT: usize = 2 | 0x20 | 0x10_0000;
+        let Some((new, change)) = self.change(wanted) else { return self.0 };
+        // SAFETY: the caller's promise: what is below the old break and above the new one is given back.
+        let done = unsafe {
+            match change {
+                Change::None => true,
+                Change::Map(start, end) => {
+                    let length = end - start;
+                    syscall6(MMAP, start, length, READ_WRITE, PRIVATE_ANONYMOUS_AT, usize::MAX, 0) == start as isize
+                }
+                Change::Unmap(start, end) => syscall6(MUNMAP, start, end - start, 0, 0, 0, 0) == 0,
+            }
+        };
+        if done {
+            *self = new;
+        }
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BREAK, Break, Change};
+
+    #[test]
+    fn the_break_moves_by_pages_within_its_bounds() {
+        let start = Break::START;
+        assert_eq!(start.change(0).map(|_| ()), None);
+        let (grown, change) = start.change(BREAK.start + 1).unwrap();
+        assert_eq!(change, Change::Map(BREAK.start, BREAK.start + 4096));
+        assert_eq!(grown.change(BREAK.start + 4096).unwrap().1, Change::None);
+        let (back, change) = grown.change(BREAK.start).unwrap();
+        assert_eq!((back.now(), change), (BREAK.start, Change::Unmap(BREAK.start, BREAK.start + 4096)));
+        assert!(grown.change(BREAK.end + 1).is_none());
+    }
+
+    #[test]
+    fn a_break_that_was_moved_can_be_written_below() {
+        let mut own = Break::START;
+        // SAFETY: nothing else of this process lies there.
+        unsafe {
+            assert_eq!(own.set(0), BREAK.start);
+            assert_eq!(own.set(BREAK.start + 10_000), BREAK.start + 10_000);
+            ((BREAK.start + 9_999) as *mut u8).write(1);
+            assert_eq!(own.set(BREAK.start), BREAK.start);
+        }
+    }
+}
