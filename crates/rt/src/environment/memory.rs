@@ -91,9 +91,17 @@ fn copy(number: usize, remote: usize, local: usize, length: usize) -> bool {
 /// As for the call itself.
 pub(super) unsafe fn carry_out(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
     if !matches!(number, MMAP | MUNMAP | BRK | MREMAP) {
-        // Nothing is chosen: the same memory, and the same answer.
-        // SAFETY: the caller's promise.
-        return unsafe { dispatch::program_call(number, arguments) };
+        // No address is chosen. What is a mapping of a file in the recording, with the file's own rights, is none in a
+        // replay: so the answer is the recorded one.
+        // SAFETY: the caller's promise; no pieces.
+        unsafe {
+            let result = dispatch::program_call(number, arguments);
+            if runtime::mode() == Mode::Replay {
+                return replayed::take(number).result;
+            }
+            writer::append_call(thread, number, result, &|_| {});
+            return result;
+        }
     }
     match runtime::mode() {
         // SAFETY: the caller's promise.
