@@ -98,7 +98,7 @@ fn find_tar_and_a_compressor() {
 #[test]
 fn gcc_compiles_and_links() {
     const TEXT: &str =
-        "printf 'int main(void){return 7;}' > p.c && gcc -O1 -v -o p p.c 2>&1 | grep -c /tmp/cc; ./p; echo $? $$";
+        "printf 'int main(void){return 7;}' > p.c && gcc -O1 -v -o p p.c 2>&1 | grep -c /tmp/cc; md5sum < p; echo $$";
     check(true, words(&["sh", "-c", TEXT]));
 }
 
