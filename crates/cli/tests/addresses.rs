@@ -131,8 +131,8 @@ fn images_started_by_one_another_lie_where_they_did() {
         format!("sh {0}; for i in 1 2; do {1} $i | sort; done; date +%N", script.display(), program.display());
     let recorded = run(&mut record(&trace, &["bash", "-c", &command]), LIMIT).expect_code(0);
     is_complete(&recorded);
-    for number in 0..SURROUNDINGS.len() {
-        let mut replay = relive_in(&SURROUNDINGS[number], &unpersonal);
+    for surroundings in &SURROUNDINGS {
+        let mut replay = relive_in(surroundings, &unpersonal);
         let replayed = run(replay.arg("replay").arg(&trace), LIMIT);
         assert_eq!(replayed.text(), recorded.text(), "{}\n{}", replayed.line, replayed.stderr);
     }
