@@ -24,6 +24,7 @@ const SOURCES: &[&str] = &[
     "crates/order",
     "crates/symbols",
     "crates/calls",
+    "crates/heap",
     "crates/trace",
 ];
 /// What the outer cargo puts into our environment for its own compiler calls and must not reach the inner one:

@@ -35,6 +35,8 @@ pub enum Treatment {
     Refuse(u16),
     /// The treatment depends on an argument: [`resolve`] says which it is.
     ByRequest(Request),
+    /// Can't be recorded: what it gives to the program, others change at any time.
+    Unrecordable,
 }
 
 /// A [`Treatment`] with the request looked up.
@@ -110,7 +112,7 @@ pub struct Call {
     pub treatment: Treatment,
 }
 
-/// A call whose effect on memory is not known, so that it can't be recorded.
+/// A call that can't be recorded: what it does to memory is not known, or not its doing alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// The call; empty if the number has no row.

@@ -130,7 +130,7 @@ pub enum Bytes {
         /// The argument with the number of bits.
         count: u8,
     },
-    /// What is left of a time limit that was not zero; 16 bytes, whatever the result.
+    /// What is left of a time limit that was not zero and can be written to; 16 bytes, whatever the result.
     Timeout,
     /// One for each page of a range.
     Pages {

@@ -151,7 +151,8 @@ impl Request {
 ///
 /// # Errors
 ///
-/// No row for the number, or the kernel's writing for the request is not known: such a call can't be recorded.
+/// No row for the number, or the kernel's writing for the request is not known, or others write there, too: such a call
+/// can't be recorded.
 pub fn resolve(number: usize, arguments: &[usize; 6], memory: &impl Memory) -> Result<Resolved, Unknown> {
     let Some(call) = find(number) else {
         return Err(Unknown { call: "", request: number as u64 });
@@ -160,6 +161,7 @@ pub fn resolve(number: usize, arguments: &[usize; 6], memory: &impl Memory) -> R
         Treatment::Emulate(outputs) => Ok(Resolved::Emulate(outputs)),
         Treatment::Execute(effect) => Ok(Resolved::Execute(effect)),
         Treatment::Refuse(errno) => Ok(Resolved::Refuse(errno)),
+        Treatment::Unrecordable => Err(Unknown { call: call.name, request: 0 }),
         Treatment::ByRequest(request) => {
             let number = arguments[usize::from(request.argument())] as u32;
             request.resolve(arguments, memory).ok_or(Unknown { call: call.name, request: u64::from(number) })
@@ -214,6 +216,9 @@ mod tests {
         fn try_u64(&self, address: usize) -> Option<u64> {
             self.try_u32(address).map(u64::from)
         }
+        fn try_put_back(&self, _: usize, _: [u64; 2]) -> bool {
+            self.0 != 0
+        }
     }
 
     fn ask(name: &str, arguments: [usize; 6]) -> Result<Resolved, Unknown> {
@@ -245,6 +250,11 @@ mod tests {
             let unknown = Unknown { call: "", request: number as u64 };
             assert_eq!(resolve(number, &[0; 6], &Uniform(0)), Err(unknown));
         }
+    }
+
+    #[test]
+    fn memory_that_others_change_is_not_recorded() {
+        assert_eq!(ask("shmat", [0; 6]), Err(Unknown { call: "shmat", request: 0 }));
     }
 
     #[test]

@@ -25,9 +25,9 @@
 //! # What may be visited
 //!
 //! Pieces are what the kernel wrote or a little more (a pad, a field that it
-//! left alone), never less. The exception is [`Bytes::Timeout`]: the kernel
-//! says nothing if it could not write the remaining time, so that this piece is
-//! readable but perhaps not writable.
+//! left alone), never less. The kernel says nothing if it could not write the
+//! remaining time of a [`Bytes::Timeout`], as when it is a constant: [`before`]
+//! finds that out.
 
 use crate::{Bytes, Output};
 
@@ -46,6 +46,8 @@ pub trait Memory {
     fn try_u32(&self, address: usize) -> Option<u32>;
     /// The 64 bits at `address`, which may point to nowhere.
     fn try_u64(&self, address: usize) -> Option<u64>;
+    /// Writes what stands at `address` already. Whether it can be written to.
+    fn try_put_back(&self, address: usize, words: [u64; 2]) -> bool;
 }
 
 /// What must be known from before the call, because the kernel overwrites it.
@@ -101,8 +103,10 @@ pub fn before(outputs: &[Output], arguments: &[usize; 6], memory: &impl Memory) 
             Bytes::Timeout if pointer != 0 => {
                 let seconds = memory.try_u64(pointer);
                 let fraction = memory.try_u64(pointer.wrapping_add(8));
-                let limited = seconds.zip(fraction).is_some_and(|(seconds, fraction)| seconds | fraction != 0);
-                words[index] = u64::from(limited);
+                let told = seconds.zip(fraction).is_some_and(|(seconds, fraction)| {
+                    seconds | fraction != 0 && memory.try_put_back(pointer, [seconds, fraction])
+                });
+                words[index] = u64::from(told);
             }
             _ => {}
         }

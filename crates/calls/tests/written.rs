@@ -8,6 +8,8 @@ use std::cell::RefCell;
 /// Where the memory of a pretended process begins; below it nothing is mapped.
 const BASE: usize = 0x10000;
 const LENGTH: usize = 0x4000;
+/// What lies there can't be written to.
+const CONSTANTS: usize = BASE + 0x3000;
 
 /// Bytes at addresses.
 type Write = (usize, Vec<u8>);
@@ -48,6 +50,10 @@ impl Memory for Process {
     }
     fn try_u64(&self, address: usize) -> Option<u64> {
         self.read(address, 8).map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("eight")))
+    }
+    fn try_put_back(&self, address: usize, words: [u64; 2]) -> bool {
+        assert_eq!((self.try_u64(address), self.try_u64(address + 8)), (Some(words[0]), Some(words[1])));
+        address < CONSTANTS
     }
 }
 
@@ -264,6 +270,8 @@ fn sets_of_descriptors_and_what_is_left_of_the_time() {
     check("ppoll", [0, 0, C, 0, 0, 0], &limit, &[left], 0, &[(C, 16)]);
     check("ppoll", [0, 0, C, 0, 0, 0], &[(C, u64s(&[0, 0]))], &[], 0, &[]);
     check("ppoll", [0, 0, 8, 0, 0, 0], &[], &[], -14, &[]);
+    // A constant limit stays what it was.
+    check("ppoll", [0, 0, CONSTANTS, 0, 0, 0], &[(CONSTANTS, u64s(&[5, 0]))], &[], 0, &[]);
 }
 
 #[test]
@@ -284,8 +292,9 @@ fn capabilities() {
 
 #[test]
 fn structures_that_say_how_long_they_are() {
-    let attributes = [(A, u32s(&[48])), (A + 4, some(44))];
-    check("sched_getattr", [0, A, 100, 0, 0, 0], &[], &attributes, 0, &[(A, 4), (A + 4, 44)]);
+    let mounted = [(A, u32s(&[48])), (A + 4, some(44))];
+    check("statmount", [0, A, 100, 0, 0, 0], &[], &mounted, 0, &[(A, 4), (A + 4, 44)]);
+    check("sched_getattr", [0, A, 100, 0, 0, 0], &[], &[(A, some(100))], 0, &[(A, 100)]);
     let handle = [(A, u32s(&[12, 1])), (A + 8, some(12)), (B, some(4))];
     let call = [3, 0, A, B, 0, 0];
     let room = |bytes: u32| [(A, u32s(&[bytes]))];
@@ -330,6 +339,9 @@ impl Memory for Noise {
     fn try_u64(&self, address: usize) -> Option<u64> {
         let word = self.u64(address);
         (!word.is_multiple_of(5)).then_some(word)
+    }
+    fn try_put_back(&self, address: usize, _: [u64; 2]) -> bool {
+        address.is_multiple_of(2)
     }
 }
 

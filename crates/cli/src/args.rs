@@ -11,6 +11,7 @@ use crate::stats::StatsArgs;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Record a parallel program once, replay it as often as you need.
 #[derive(Debug, Parser)]
@@ -59,6 +60,19 @@ pub(crate) struct RecordArgs {
     /// Record what the program takes from outside, too, so that a replay needs none of it (experimental)
     #[arg(long)]
     pub(crate) environment: bool,
+    /// Keep the values of matching environment variables out of the trace; may be repeated
+    ///
+    /// The pattern is a shell's, on the variable's name: --redact-env '*TOKEN*'. The program has the values while it is
+    /// recorded; in a replay it finds as many letters x in their place, so that addresses stay the same. What it does
+    /// with a value (prints it, writes it to a file, hands it on as an argument) is not redacted.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) redact_env: Vec<OsString>,
+    /// Stop recording after this time, such as 90s or 10m; the program goes on
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Stop recording when the trace has this size, such as 500M or 2G; the program goes on
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_size: Option<u64>,
     /// Say nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -95,14 +109,44 @@ pub(crate) struct ReplayArgs {
     pub(crate) quiet: bool,
 }
 
+/// Less would hold next to nothing.
+const SMALLEST: u64 = 64 << 10;
+
+/// A number of bytes, with K, M, G or T for powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &*text[digits.len()..].to_ascii_uppercase() {
+        "" => 0,
+        "K" | "KIB" => 10,
+        "M" | "MIB" => 20,
+        "G" | "GIB" => 30,
+        "T" | "TIB" => 40,
+        unit => return Err(format!("{unit} is no unit of size; use K, M, G or T")),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a whole number is needed, such as 500M".to_owned())?;
+    let bytes = number.checked_mul(1 << shift).ok_or("it is too large")?;
+    if bytes < SMALLEST { Err("it must be at least 64K".to_owned()) } else { Ok(bytes) }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Arguments, Command};
+    use super::{Arguments, Command, size};
     use clap::{CommandFactory, Parser};
 
     #[test]
     fn the_definitions_are_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("500M"), Ok(500 << 20));
+        assert_eq!(size("2g"), Ok(2 << 30));
+        assert_eq!(size("3000000"), Ok(3_000_000));
+        assert_eq!(size("4096KiB"), Ok(4 << 20));
+        for wrong in ["", "M", "1.5G", "-3M", "5X", "63K", "99999999T", "3 G", "\u{661}M"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

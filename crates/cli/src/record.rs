@@ -5,11 +5,13 @@ use crate::embedded;
 use crate::message::{self, ExitWith};
 use crate::output;
 use anyhow::{Context, Result, bail};
+use relive_session::limits::{Limit, Limits};
 use relive_session::program::{Program, ProgramError};
 use relive_session::record::{RecordError, RecordOptions, Recorded, record};
+use relive_session::redact::Pattern;
 use relive_session::store::Store;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// As a shell says that a program can't be executed, and that it isn't there.
@@ -24,19 +26,33 @@ pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
         Some(folder) => create_named(folder)?,
         None => Store::from_environment()?.create(&options.program[0])?,
     };
+    let redacted: Vec<Pattern> = options.redact_env.iter().cloned().map(Pattern::new).collect();
     let options_of_session = RecordOptions {
         program: &program,
         runtime: &runtime,
         folder: &folder,
         version: env!("CARGO_PKG_VERSION"),
         environment: options.environment,
+        redacted: &redacted,
+        limits: Limits { duration: options.duration, bytes: options.max_size },
     };
-    let recorded = record(&options_of_session).map_err(|error| {
+    let recorded = record(&options_of_session, &mut |limit| tell_limit(limit, options)).map_err(|error| {
         let _ = fs::remove_dir_all(&folder);
         start_failure(error)
     })?;
     report(&recorded, &folder, options.quiet);
     Ok(recorded.outcome.exit_status())
+}
+
+/// The program runs on: its user should know from when on unrecorded.
+fn tell_limit(limit: Limit, options: &RecordArgs) {
+    let reached = match limit {
+        Limit::Duration => format!("after {}", humantime::format_duration(options.duration.unwrap_or_default())),
+        Limit::Bytes => format!("at a size of {}", output::bytes(options.max_size.unwrap_or_default())),
+    };
+    if !options.quiet {
+        message::say(format_args!("recording stopped {reached}; the program goes on, the trace is valid up to here"));
+    }
 }
 
 fn report(recorded: &Recorded, folder: &Path, quiet: bool) {
@@ -73,6 +89,8 @@ fn create_named(folder: &Path) -> Result<PathBuf> {
             .recursive(true)
             .mode(0o700)
             .create(folder)
+            // Whatever the mask took away.
+            .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o700)))
             .with_context(|| format!("{}; name another one", fail()))?,
     }
     fs::canonicalize(folder).with_context(fail)

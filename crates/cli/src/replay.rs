@@ -106,6 +106,7 @@ fn why_it_ends(recording: &Recording, outcome: Option<Outcome>) -> String {
         (Some(stop::CLOSED), _) | (None, Some(Outcome::Exited(_))) => {
             "a process went on after the first ended".to_owned()
         }
+        (Some(stop::LIMIT), _) => "it had reached its limit of time or size".to_owned(),
         (Some(_), _) => "the program did what can't be recorded".to_owned(),
         (None, Some(Outcome::Killed(signal))) => format!("killed by {}", signals::name(signal)),
         (None, None) => "it was not finished".to_owned(),

@@ -212,6 +212,7 @@ pub(crate) fn end(end: End) -> String {
             stop::NO_LAUNCHER => "stopped: no launcher".to_owned(),
             stop::CLOSED => "stopped: recording closed".to_owned(),
             stop::REFUSED => "stopped: refused".to_owned(),
+            stop::LIMIT => "stopped: limit".to_owned(),
             other => format!("stopped: reason {other}"),
         },
     }

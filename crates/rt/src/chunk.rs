@@ -7,7 +7,9 @@
 //! would end a program under `RLIMIT_FSIZE` with SIGXFSZ. No descriptor stays
 //! open: programs close descriptors that they don't know.
 
+use crate::held::{self, Held};
 use crate::inputs;
+use crate::limit;
 use crate::path::Path;
 use crate::report;
 use crate::runtime::{self, Mode};
@@ -43,6 +45,10 @@ pub type Seed = ChunkHeader;
 /// Allocates a chunk of `seed.size` bytes with the rest of `seed` as its header.
 /// `None` if recording had to stop; the reason has been reported.
 pub fn allocate(seed: &Seed) -> Option<*mut ChunkHeader> {
+    // A thread that has not come to the end of a recording that has enough goes on writing up to there.
+    if !limit::may_grow(u64::from(seed.size)) && limit::is_past_the_end(seed.clock) {
+        return None;
+    }
     let mut w = WINDOWS.lock();
     // Without its first chunk a thread is not in the recording, so neither may be the event that created it.
     let kept = seed.clock - u64::from(seed.sequence == 0 && seed.clock > 0);
@@ -127,6 +133,9 @@ impl Windows {
 
     /// A further thread ran out of space at `clock`, which may be less than the first one's.
     fn lower_cut(&mut self, clock: u64) {
+        if limit::has_enough() {
+            runtime::session().cut.fetch_min(clock, Ordering::AcqRel);
+        }
         if let Some(header) = self.file_header().filter(|h| h.end == end::STOPPED) {
             header.stop_clock = header.stop_clock.min(clock);
         }
@@ -139,6 +148,7 @@ impl Windows {
             header.stop_reason = reason;
             header.stop_clock = clock;
         }
+        self.lower_cut(clock);
         if runtime::mode() == Mode::Replay {
             // Only what this replay learns is lost; the launcher sees the mark and does not keep it.
             return;
@@ -174,13 +184,16 @@ pub unsafe fn start_file(main_thread: u32) {
     w.position = FILE_HEADER_BYTES;
     w.reserved = runtime::process_slot().reserved.load(Ordering::Acquire);
     w.stopped = false;
+    held::start_over();
     inputs::start_file();
 }
 
 /// Stops the recording of this process: `thread`'s clock is the last moment of the recording.
 pub fn stop_recording(reason: u32, clock: u64) {
     let mut w = WINDOWS.lock();
-    if !w.stopped {
+    if w.stopped {
+        w.lower_cut(clock);
+    } else {
         w.stop(reason, clock);
     }
 }
@@ -230,8 +243,10 @@ fn reserve(end: u64) -> Result<u64, u32> {
         if slot.error.load(Ordering::Acquire) != 0 {
             return Err(stop::NO_SPACE);
         }
-        if control.mode.load(Ordering::Acquire) == mode::CLOSED {
-            return Err(stop::CLOSED);
+        match control.mode.load(Ordering::Acquire) {
+            mode::CLOSED => return Err(stop::CLOSED),
+            mode::ENOUGH => return Err(stop::LIMIT),
+            _ => {}
         }
         let slept = syscall::futex_wait(&slot.reply, reply, Some(PATIENCE_MS));
         if slept == syscall::ETIMEDOUT && !syscall::process_exists(control.launcher) {
@@ -254,15 +269,26 @@ pub fn latest_clock_of(process: u32) -> u64 {
 
 /// Maps one span of this process's file.
 fn map(offset: u64) -> Result<usize, u32> {
+    let fd = match held::get(Held::Data) {
+        Some(fd) => fd,
+        None => open()?,
+    };
+    let address = syscall::mmap(SPAN_BYTES as usize, syscall::MAP_SHARED, fd as i32, offset);
+    if held::applies() {
+        if held::get(Held::Data).is_none() {
+            held::keep(Held::Data, fd);
+        }
+    } else {
+        syscall::close(fd);
+    }
+    if address < 0 { Err(stop::NO_SPACE) } else { Ok(address as usize) }
+}
+
+fn open() -> Result<u32, u32> {
     let path = Path::data(runtime::process());
     let mut fd = syscall::open(path.as_bytes(), syscall::O_RDWR);
     if fd < 0 {
         fd = syscall::open(path.as_bytes(), syscall::O_RDWR | syscall::O_CREATE_NEW);
     }
-    if fd < 0 {
-        return Err(stop::NO_SPACE);
-    }
-    let address = syscall::mmap(SPAN_BYTES as usize, syscall::MAP_SHARED, fd as i32, offset);
-    syscall::close(fd as u32);
-    if address < 0 { Err(stop::NO_SPACE) } else { Ok(address as usize) }
+    u32::try_from(fd).map_err(|_| stop::NO_SPACE)
 }

@@ -15,6 +15,7 @@
 //!
 //! In a replay no signal is sent: handlers run where the recording says.
 
+use crate::environment;
 use crate::object::{Internal, internal};
 use crate::outside;
 use crate::record::{self, attention};
@@ -160,7 +161,9 @@ fn note(thread: &mut Thread, info: &Info) {
 fn note_at(thread: &mut Thread, info: &Info, how: u32) {
     thread.signals.delivered = thread.signals.delivered.wrapping_add(1);
     record::note(Record::Signal { number: info.number as u8, calls: thread.calls_so_far() | how });
-    if info.code == SI_QUEUE {
+    if environment::is_on() {
+        environment::keep_signal(thread, info);
+    } else if info.code == SI_QUEUE {
         record::value(info.value as i64);
     }
     // The sender may be another process, or the signal tell of its end.
@@ -192,7 +195,9 @@ pub fn replay(thread: &mut Thread, number: u32) {
 pub fn replay_event(thread: &mut Thread, info: &mut Info) {
     thread.signals.delivered = thread.signals.delivered.wrapping_add(1);
     replay::enter(Kind::Deliver, 0);
-    if let Some(value) = replay::value() {
+    if environment::is_on() {
+        environment::recall_signal(info);
+    } else if let Some(value) = replay::value() {
         (info.code, info.value) = (SI_QUEUE, value as u64);
     }
     replay::leave(Kind::Deliver, &[internal(Internal::Signals)], false);

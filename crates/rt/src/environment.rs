@@ -24,13 +24,17 @@
 
 mod clock;
 mod descriptors;
+pub mod heap;
 mod images;
 mod itself;
 mod memory;
+mod ordered;
 mod output;
 mod processes;
+mod program;
 mod signals;
 mod space;
+pub mod stacks;
 
 pub use images::{Bare, on_bare_exec, records_attempts};
 pub use itself::file_behind;
@@ -39,15 +43,20 @@ use crate::replay::calls as replayed;
 use crate::report;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
-use crate::{chunk, process, writer};
+use crate::{chunk, held, outside, process, replay, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::signal::{Context, Info, is_own_code};
-use relive_sys::syscall::number::{PRLIMIT64, SETRLIMIT};
+use relive_sys::syscall::number::{
+    CLONE, DUP2, DUP3, EXECVE, EXECVEAT, FORK, GETPID, GETTID, MMAP, OPENAT, PRLIMIT64, SETRLIMIT, VFORK,
+};
 use relive_sys::{maps, sites, start};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
+
+use program::Program;
+pub use signals::{keep_signal, recall_signal};
 
 const EINVAL: isize = 22;
 
@@ -78,7 +87,7 @@ pub unsafe fn begin(auxiliary: *const [usize; 2]) {
     if !dispatch::install(on_call) || !dispatch::arm() {
         return lack();
     }
-    dispatch::after_clone(processes::created);
+    dispatch::after_clone(processes::created, processes::started);
     ON.store(true, Ordering::Relaxed);
     output::start();
     // SAFETY: the caller's promise; the starter's handover, which nobody else uses any more.
@@ -109,11 +118,30 @@ unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6]) -> isi
         if let Some(result) = signals::carry_out_directly(number, &arguments) {
             return result;
         }
-        if let Some(result) = processes::create_directly(number, &arguments) {
+        if let Some(result) = fork(number, &arguments).or_else(|| processes::create_directly(number, &arguments)) {
             return result;
         }
         call(number, arguments)
     }
+}
+
+/// Makes a process for a program that does so past libc's `fork`, whose front would say so before and after.
+///
+/// # Safety
+/// As for the call itself.
+unsafe fn fork(number: usize, arguments: &[usize; 6]) -> Option<isize> {
+    const CLONE_THREAD: usize = 0x1_0000;
+    // One with a stack of its own goes on elsewhere.
+    let forks =
+        matches!(number, FORK | VFORK) || number == CLONE && arguments[0] & CLONE_THREAD == 0 && arguments[1] == 0;
+    if !forks || process::fork_is_announced() {
+        return None;
+    }
+    process::before_fork(0);
+    // SAFETY: the caller's promise.
+    let result = unsafe { processes::create_directly(number, arguments) };
+    process::after_fork(result.map_or(0, |result| -result.min(0)) as i32, 0);
+    result
 }
 
 /// Frees what a thread of the parent may have held.
@@ -123,7 +151,11 @@ unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6]) -> isi
 pub unsafe fn reset_after_fork() {
     images::reset_after_fork();
     // SAFETY: the caller's promise.
-    unsafe { memory::reset_after_fork() };
+    unsafe {
+        memory::reset_after_fork();
+        heap::reset_after_fork();
+        processes::reset_after_fork();
+    }
 }
 
 fn lack() {
@@ -133,31 +165,6 @@ fn lack() {
     ));
     if runtime::mode() == Mode::Record {
         chunk::stop_recording(stop::REFUSED, 0);
-    }
-}
-
-/// Memory of the program, as a call's arguments name it.
-struct Program;
-
-impl relive_calls::Memory for Program {
-    fn u32(&self, address: usize) -> u32 {
-        // SAFETY: the table asks for what the kernel has just read or written.
-        unsafe { (address as *const u32).read_unaligned() }
-    }
-
-    fn u64(&self, address: usize) -> u64 {
-        // SAFETY: as above.
-        unsafe { (address as *const u64).read_unaligned() }
-    }
-
-    fn try_u32(&self, address: usize) -> Option<u32> {
-        let mut bytes = [0; 4];
-        memory::read(address, &mut bytes).then(|| u32::from_le_bytes(bytes))
-    }
-
-    fn try_u64(&self, address: usize) -> Option<u64> {
-        let mut bytes = [0; 8];
-        memory::read(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
     }
 }
 
@@ -189,6 +196,9 @@ enum Trapped {
 unsafe fn carry_out(context: &mut Context) -> Option<isize> {
     // SAFETY: the caller's promise, and what the program asks for is its own doing.
     unsafe {
+        if let Some(result) = fork(context.number(), &context.arguments()) {
+            return Some(result);
+        }
         for trapped in [signals::carry_out, processes::create] {
             match trapped(context) {
                 Trapped::Result(result) => return Some(result),
@@ -207,7 +217,11 @@ unsafe fn carry_out(context: &mut Context) -> Option<isize> {
 pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
     // SAFETY: the caller's promise, in each branch.
     unsafe {
-        let Some(thread) = taking_part() else { return dispatch::program_call(number, &arguments) };
+        let Some(thread) = taking_part() else { return unrecorded(number, &arguments) };
+        if number == GETPID {
+            // Also of libc's handler for cancellation, which runs when it runs.
+            return own_id() as isize;
+        }
         if output::moves_unseen(number, &arguments) {
             return -EINVAL;
         }
@@ -224,7 +238,68 @@ pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
 fn taking_part() -> Option<&'static mut Thread> {
     let thread = thread::current_if_known()?;
     process::settle_fork(thread);
-    (runtime::mode() != Mode::Off).then_some(thread)
+    (runtime::mode() != Mode::Off && !thread.unseen).then_some(thread)
+}
+
+/// # Safety
+/// As for the call itself.
+unsafe fn unrecorded(number: usize, arguments: &[usize; 6]) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(thread) = thread::current_if_known().filter(|thread| thread.unseen) {
+            if matches!(number, EXECVE | EXECVEAT) {
+                return images::carry_out(thread, number, arguments);
+            }
+            if number == MMAP {
+                return memory::map_apart(arguments);
+            }
+            if processes::sends_signal(number) && runtime::process_mode() == Mode::Replay {
+                return processes::send(number, arguments);
+            }
+            if runtime::process_mode() == Mode::Replay
+                && let Ok(Resolved::Emulate(_)) = relive_calls::resolve(number, arguments, &Program)
+            {
+                return pretended(number, arguments);
+            }
+        }
+        dispatch::program_call(number, arguments)
+    }
+}
+
+/// What a call that is not asked for in a replay returns to libc, which only goes on if it succeeds: for a child it sets
+/// up descriptors that are not there.
+fn pretended(number: usize, arguments: &[usize; 6]) -> isize {
+    /// Not one that a program names.
+    const OPENED: isize = 1 << 16;
+    match number {
+        GETPID => own_id() as isize,
+        DUP2 | DUP3 => arguments[1] as isize,
+        // What libc asks for to check an argument, or to name itself.
+        // SAFETY: libc's own call.
+        GETTID | PRLIMIT64 => unsafe { dispatch::program_call(number, arguments) },
+        OPENAT => OPENED,
+        _ => 0,
+    }
+}
+
+/// Runs what libc does for an operation that the recording knows as a whole: the calls that it makes are none of the
+/// program's, and how many there are may depend on what other threads do at that moment.
+pub fn unseen<R>(operation: impl FnOnce() -> R) -> R {
+    let Some(thread) = thread::current_if_known().filter(|_| is_on()) else { return operation() };
+    let before = core::mem::replace(&mut thread.unseen, true);
+    let result = operation();
+    thread.unseen = before;
+    result
+}
+
+/// Runs a fork of libc's: its own locks, and the handlers that it runs, come in order.
+pub fn in_turn_to_fork<R>(fork: impl FnOnce() -> R) -> R {
+    if is_on() { processes::in_turn(fork) } else { fork() }
+}
+
+/// The id, as the program sees it, of a process that was made unseen.
+pub fn child_made(present: u32) -> u32 {
+    if is_on() { processes::settle(present as isize) as u32 } else { present }
 }
 
 /// # Safety
@@ -241,12 +316,22 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
                 if runtime::mode() == Mode::Replay {
                     processes::waited(number, arguments, result);
                 }
+                if result >= 0 {
+                    outside::may_have_reaped();
+                }
                 result
             }
             Effect::Signals if processes::sends_signal(number) => processes::signal(thread, number, arguments),
             // What else has to do with signals happens in a replay where the recording says.
             Effect::Signals => emulate(thread, number, arguments, relive_calls::execute_outputs(number)),
             Effect::Exit => processes::exit(number, arguments),
+            Effect::ThreadState => {
+                if runtime::mode() == Mode::Replay {
+                    dispatch::program_call(number, arguments);
+                }
+                // The answer may name the thread.
+                emulate(thread, number, arguments, relive_calls::execute_outputs(number))
+            }
             Effect::Exec => images::carry_out(thread, number, arguments),
             _ => dispatch::program_call(number, arguments),
         }
@@ -276,32 +361,59 @@ unsafe fn limit(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> i
 #[inline(never)]
 unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], outputs: &[Output]) -> isize {
     let before = relive_calls::before(outputs, arguments, &Program);
+    // The arguments that say where the kernel wrote.
+    let mut shape = *arguments;
+    let by_table = descriptors::depends_on_table(number, arguments);
     if runtime::mode() == Mode::Record {
+        if by_table {
+            shape[0] = (shape[0] as u32 as usize).min(descriptors::table_size());
+        }
         // SAFETY: the caller's promise; after the call the kernel has written the pieces.
         unsafe {
             let mut mask = signals::Mask::default();
-            let result = itself::read_link(number, arguments).unwrap_or_else(|| {
-                let result = dispatch::program_call(number, &mask.without_ours(number, arguments));
-                itself::answer(number, arguments, result)
-            });
+            let given = mask.without_ours(number, arguments);
+            let answered = itself::read_link(number, arguments)
+                .or_else(|| held::passed_by(number, &given, dispatch::program_call));
+            let result =
+                answered.unwrap_or_else(|| itself::answer(number, arguments, dispatch::program_call(number, &given)));
             writer::append_call(thread, number, result, &|visit| {
-                relive_calls::written(outputs, arguments, &before, result, &Program, visit);
+                if by_table {
+                    visit(shape.as_ptr().addr(), size_of::<usize>());
+                }
+                relive_calls::written(outputs, &shape, &before, result, &Program, visit);
             });
             descriptors::follow(number, arguments, result);
+            if result == 0 && replayed::is_sleep(number) {
+                // A replay does not see it; what strikes before or after must be told apart.
+                thread.count_call(false);
+            }
             return result;
         }
+    }
+    if replayed::is_sleep(number) && replayed::sleep(number) {
+        thread.count_call(false);
+        return 0;
     }
     let taken = replayed::take(number);
     let result = taken.result;
     let mut filler = taken.filler();
-    relive_calls::written(outputs, arguments, &before, result, &Program, &mut |address, length| {
+    if by_table {
+        // SAFETY: the local array.
+        unsafe { filler.fill(shape.as_mut_ptr().addr(), size_of::<usize>()) };
+    }
+    relive_calls::written(outputs, &shape, &before, result, &Program, &mut |address, length| {
         // SAFETY: memory that the kernel wrote in the recording, by the same arguments.
         unsafe { filler.fill(address, length) };
     });
     filler.finish(number);
     descriptors::follow(number, arguments, result);
+    if number == GETTID {
+        thread.recorded_tid = result as u32;
+    }
     // SAFETY: what the program wrote is readable: the kernel read it in the recording.
     unsafe { output::show(number, arguments, result) };
+    // No timer of the program's runs: what struck while it computed on after the call strikes at its end.
+    replay::deliver_computing();
     result
 }
 
@@ -314,8 +426,8 @@ unsafe fn refuse(thread: &mut Thread, number: usize, arguments: &[usize; 6], unk
     }
     let Unknown { call, request } = unknown;
     report::line(format_args!(
-        "recording stopped: system call {number} ({call}, request {request:#x}) is not known; the program goes on, the \
-         trace is valid up to here"
+        "recording stopped: system call {number} ({call}, request {request:#x}) can't be recorded; the program goes on, \
+         the trace is valid up to here"
     ));
     chunk::stop_recording(stop::REFUSED, thread.clock_base());
     // SAFETY: the caller's promise.

@@ -2,13 +2,14 @@
 //! more than a few hundred bytes.
 //!
 //! Apart from the chunks because a page of a mapped file costs ten times as much
-//! when it is first touched as the same bytes written by a call. No descriptor
-//! stays open: programs close descriptors that they don't know, and opening the
-//! file again costs a fraction of what is written.
+//! when it is first touched as the same bytes written by a call.
 
+use crate::held::{self, Held};
+use crate::limit;
 use crate::path::Path;
 use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::syscall;
+use relive_trace::layout::stop;
 
 /// Where the next bytes go.
 static END: AtomicU64 = AtomicU64::new(0);
@@ -16,34 +17,55 @@ static END: AtomicU64 = AtomicU64::new(0);
 /// Starts over: a new process image writes a file of its own.
 pub fn start_file() {
     END.store(0, Ordering::Relaxed);
+    if held::applies()
+        && let Some(fd) = open()
+    {
+        held::keep(Held::Inputs, fd);
+    }
 }
 
-/// Appends `pieces`, `total` bytes in all. Where they stand, or `None` if there is no space for them.
+fn open() -> Option<u32> {
+    let path = Path::inputs();
+    let mut fd = syscall::open(path.as_bytes(), syscall::O_WRONLY);
+    if fd < 0 {
+        fd = syscall::open(path.as_bytes(), syscall::O_WRITE_NEW);
+        // Whatever the program's mask took away: it is opened again and again.
+        syscall::set_owners_mode(fd as u32);
+    }
+    u32::try_from(fd).ok()
+}
+
+/// Appends `pieces`, `total` bytes in all. Returns where they stand.
+///
+/// # Errors
+/// Why the recording has to stop, as in [`stop`].
 ///
 /// # Safety
 /// The pieces must be readable.
 #[inline(never)] // Its buffers would weigh on the stack of every call.
-pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Option<u64> {
+pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Result<u64, u32> {
+    if !limit::may_grow(total) {
+        return Err(stop::LIMIT);
+    }
     let offset = END.fetch_add(total, Ordering::Relaxed);
     // Writing beyond the program's limit on file size would send it SIGXFSZ.
     if offset + total > syscall::file_limit() {
-        return None;
+        return Err(stop::NO_SPACE);
     }
-    let path = Path::inputs();
-    let fd = syscall::open(path.as_bytes(), syscall::O_WRITE_NEW);
-    if fd < 0 {
-        return None;
-    }
+    let held = held::get(Held::Inputs);
+    let Some(fd) = held.or_else(open) else { return Err(stop::NO_SPACE) };
     let (mut at, mut complete) = (offset, true);
     pieces(&mut |address, length| {
         // What lies behind belongs to another call, even if a length has changed meanwhile.
         let length = length.min((offset + total - at) as usize);
         // SAFETY: the caller's promise.
-        complete = complete && unsafe { write_all(fd as u32, address, length, at) };
+        complete = complete && unsafe { write_all(fd, address, length, at) };
         at += length as u64;
     });
-    syscall::close(fd as u32);
-    complete.then_some(offset)
+    if held.is_none() {
+        syscall::close(fd);
+    }
+    if complete { Ok(offset) } else { Err(stop::NO_SPACE) }
 }
 
 /// # Safety

@@ -60,6 +60,8 @@ pub enum Internal {
     Names,
     /// The address space.
     Memory,
+    /// What the heap and the stacks of all threads share.
+    Heap,
 }
 
 /// The clock of one of libc's inner states.

@@ -7,6 +7,8 @@
 
 mod ending;
 
+use crate::environment::stacks;
+use crate::limit;
 use crate::link::{FromEnvironment, Link};
 use crate::record;
 use crate::replay::{self, turn};
@@ -33,6 +35,10 @@ pub fn start(environment: FromEnvironment) {
                 AttachError::Gone => "the recorder is gone",
                 AttachError::Version => "it was started by another version of relive",
                 AttachError::Full => "too many processes record at once",
+                // Without this image neither may the event be in the recording that began it.
+                AttachError::Enough => {
+                    return limit::end_before(environment.link.map_or(0, |link| link.clock));
+                }
             };
             report::line(format_args!("process {} is not recorded: {why}", syscall::getpid()));
         }
@@ -167,6 +173,7 @@ pub fn before_create(place: usize) -> Creation {
             }
             // As in the recording: what the creation itself does, mapping a stack for one, comes after the event.
             replay::leave(Kind::Create, &[], false);
+            thread.newborn = child;
             Creation::Child(child)
         }
     }
@@ -189,6 +196,7 @@ unsafe fn starts_at(child: Child, time: u64) {
 pub fn about_to_clone() {
     if let Some(thread) = thread::current_if_known()
         && !thread.newborn.is_null()
+        && runtime::mode() == Mode::Record
     {
         // SAFETY: it does not run yet.
         unsafe { starts_at(thread.newborn, thread.clock()) };
@@ -264,6 +272,7 @@ pub unsafe fn thread_started(child: Child, handle: usize) {
 /// the last of its process to end: in the recording it was, and so ran the exit handlers.
 pub fn thread_finished() -> bool {
     let Some(thread) = thread::current_if_known() else { return false };
+    stacks::thread_ends(thread);
     thread.finish();
     if runtime::mode() != Mode::Replay {
         return false;
@@ -314,6 +323,7 @@ pub unsafe fn joined(child: Child, place: usize) {
                 replay::leave(Kind::Join, &[], false);
             }
         }
+        stacks::joined(&mut *child);
         thread::forget(child);
     }
 }
@@ -340,6 +350,11 @@ pub struct Heir {
     index: u32,
     child_number: u32,
     clock: u64,
+}
+
+/// Whether somebody has said already that the calling thread is about to fork, or need not.
+pub fn fork_is_announced() -> bool {
+    thread::current_if_known().is_none_or(|thread| thread.forking.is_some())
 }
 
 /// Before a fork: takes the event, and closes the thread's fast path until it is clear who is who.
@@ -376,6 +391,17 @@ pub fn before_fork(place: usize) {
     thread.children += 1;
     thread.forking = Some(heir);
     tls::set::<{ tls::HEADER }>(0);
+}
+
+/// The kernel is about to make the child. It comes after what the fork has done so far: in a replay its first event
+/// would be waited for otherwise, before it exists.
+pub fn about_to_fork() {
+    if let Some(thread) = thread::current_if_known() {
+        let clock = thread.clock();
+        if let Some(heir) = &mut thread.forking {
+            heir.clock = heir.clock.max(clock);
+        }
+    }
 }
 
 /// After a fork, on both sides. `error` is 0 or why it failed.

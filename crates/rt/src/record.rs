@@ -156,7 +156,14 @@ pub unsafe fn exclusive(clock: *mut u64, kind: Kind) {
 /// An event on an object that other threads may touch at the same moment: one compare-and-swap.
 #[inline]
 pub fn shared(clock: &AtomicU64, kind: Kind) {
-    let Some(thread) = recorder(clock.load(Ordering::Relaxed)) else { return };
+    if recorder(clock.load(Ordering::Relaxed)).is_some() {
+        shared_quietly(clock, kind);
+    }
+}
+
+/// The same where no handler of the program may run, because a lock is held that the handler could need.
+pub fn shared_quietly(clock: &AtomicU64, kind: Kind) {
+    let Some(thread) = quiet_recorder(clock.load(Ordering::Relaxed)) else { return };
     thread.tally[kind.family() as usize] += 1;
     prepare(thread);
     let base = thread.clock_base();

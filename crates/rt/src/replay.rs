@@ -83,6 +83,8 @@ pub struct Replay {
     /// By the learnt order: no record of any kind stands before this event, and it is not behind the last one.
     /// A lower bound: cursors only move on.
     quiet_until: u64,
+    /// Sleeps since the event of this number.
+    sleeps: (u64, u32),
     /// What is known of other threads' progress, by the learnt order written so far.
     known: [(u32, u64); KNOWN],
 }
@@ -105,6 +107,7 @@ impl Replay {
             joined: false,
             rule: Rule::Timestamps,
             quiet_until: 0,
+            sleeps: (0, 0),
             known: [(u32::MAX, 0); KNOWN],
         }
     }
@@ -126,7 +129,7 @@ impl Replay {
         let stream = plan.stream(recorded);
         *self = Self::idle();
         self.slot = Some(&runtime::turns()[index as usize]);
-        self.values = Cursor::new(stream, |r| !matches!(r, Record::Pair { .. }));
+        self.values = Cursor::new(stream, |r| !matches!(r, Record::Pair { .. }) && !calls::is_full_sleep(r));
         self.derived = Cursor::new(plan.derived(recorded), |_| true);
         self.total = recorded.events;
         self.finished_in_recording = recorded.finished != 0;

@@ -106,6 +106,8 @@ pub enum AttachError {
     Version,
     /// More processes record at once than there are slots.
     Full,
+    /// The recording has reached its limit.
+    Enough,
 }
 
 /// Maps the control memory at `path` and takes a slot. The mode stays [`Mode::Off`].
@@ -123,8 +125,9 @@ pub fn attach(path: &CStr) -> Result<mode_of_session::SessionMode, AttachError> 
     let control = mapped?;
     CONTROL.store(control, Ordering::Release);
     syscall::membarrier_register();
+    let mode = mode_of_session::of(session())?;
     enter_process(None)?;
-    mode_of_session::of(session())
+    Ok(mode)
 }
 
 fn map_whole(head: isize, fd: i32) -> Result<*mut Control, AttachError> {
@@ -163,6 +166,7 @@ pub mod mode_of_session {
         match control.mode.load(Ordering::Acquire) {
             mode::RECORD => Ok(SessionMode::Record),
             mode::REPLAY => Ok(SessionMode::Replay),
+            mode::ENOUGH => Err(AttachError::Enough),
             _ => Err(AttachError::Gone),
         }
     }

@@ -8,13 +8,23 @@
 
 use crate::arena;
 use crate::deferred::Deferred;
+use crate::environment::stacks::{Stack, Unused};
 use crate::replay::Replay;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use relive_order::kind::Family;
 use relive_sys::lock::Lock;
 use relive_sys::{syscall, tls};
 use relive_trace::layout::{ChunkHeader, NONE, THREAD_FINISHED};
+
+/// What a recording has to know of cancellation; other threads read and write it.
+#[derive(Debug, Default)]
+pub struct Cancellation {
+    /// It allows it between any two instructions.
+    pub asynchronous: AtomicBool,
+    /// It was cancelled.
+    pub sent: AtomicBool,
+}
 
 /// What the runtime knows of one thread. Only the thread itself writes it, but for the registry's own fields.
 #[derive(Debug)]
@@ -38,7 +48,9 @@ pub struct Thread {
     pub tid: u32,
     /// Set while it is inside `fork`: the identity that the child will take. See `process`.
     pub forking: Option<crate::process::Heir>,
-    /// The thread that it is creating, or null; set while recording.
+    /// No front of ours created it.
+    pub unannounced: bool,
+    /// The thread that it is creating, or null.
     pub newborn: *mut Thread,
     /// The thread that it is joining, or null; set while recording.
     pub joining: *mut Thread,
@@ -50,6 +62,8 @@ pub struct Thread {
     pub start_mask: Option<u64>,
     /// It called `pthread_exit`, or acts on a cancellation that was noted.
     pub ending: bool,
+    /// Whether it may be cancelled between any two instructions, and whether somebody has cancelled it.
+    pub cancellation: Cancellation,
     /// It returned from its start routine, or is about to.
     pub finished: bool,
     /// Nobody will join it.
@@ -66,6 +80,20 @@ pub struct Thread {
     pub handle: usize,
     /// Signals that it was sent and has not yet handled.
     pub signals: Deferred,
+    /// Its part of the heap, or null; see [`crate::environment::heap`].
+    pub heap: *mut relive_heap::Cache,
+    /// What it frees is put off; see [`crate::environment::heap::set_quiet`].
+    pub heap_quiet: bool,
+    /// The stack that we gave it; see [`crate::environment::stacks`].
+    pub stack: Option<Stack>,
+    /// Whether its stack may go to another thread: it has ended, and nobody will join it.
+    pub stack_unused: Unused,
+    /// A copy of the attributes that it is created with.
+    pub attributes: [u64; 7],
+    /// In a replay: its kernel id in the recording, once the program has asked for it.
+    pub recorded_tid: u32,
+    /// It is inside an operation that the recording knows as a whole; see [`crate::environment::unseen`].
+    pub unseen: bool,
     /// Where it stands in a replay.
     pub replay: Replay,
     next: *mut Thread,
@@ -92,6 +120,12 @@ impl Thread {
             self.joined = clock;
             crate::record::attention::raise(crate::record::attention::JOINED);
         }
+    }
+
+    /// Whether no other thread has ever been in the process, as far as the thread's own past tells: a replay finds the
+    /// same.
+    pub fn was_always_alone(&self) -> bool {
+        self.children == 0 && self.start == [0; 2]
     }
 
     /// Number of events so far, in a recording or a replay.
@@ -192,12 +226,14 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         children: 0,
         tid: 0,
         forking: None,
+        unannounced: false,
         newborn: null_mut(),
         joining: null_mut(),
         spare: null_mut(),
         start: [0; 2],
         start_mask: None,
         ending: false,
+        cancellation: Cancellation::default(),
         finished: false,
         detached: false,
         once_calls: 0,
@@ -206,6 +242,13 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         counted_at: 0,
         handle: 0,
         signals: Deferred::NONE,
+        heap: null_mut(),
+        heap_quiet: false,
+        stack: None,
+        stack_unused: Unused::default(),
+        attributes: [0; 7],
+        recorded_tid: 0,
+        unseen: false,
         replay: Replay::idle(),
         next: null_mut(),
     };

@@ -4,8 +4,9 @@
 
 use crate::record::attention;
 use crate::thread::Thread;
-use crate::{Mode, arena, chunk, inputs, mode};
+use crate::{Mode, arena, chunk, inputs, limit, mode, runtime};
 use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
 use relive_order::Kind;
 use relive_order::kind::Family;
 use relive_sys::tls;
@@ -66,6 +67,12 @@ pub type Pieces<'a> = &'a dyn Fn(&mut dyn FnMut(usize, usize));
 /// # Safety
 /// The pieces must be readable.
 pub unsafe fn append_call(thread: &mut Thread, number: usize, result: isize, pieces: Pieces<'_>) {
+    if has_ended(thread) {
+        return;
+    }
+    if limit::has_enough() {
+        return end_stream(thread, stop::LIMIT);
+    }
     let mut total = 0u64;
     pieces(&mut |_, length| total += length as u64);
     let bytes = u32::try_from(total).expect("no call takes in four gigabytes, and no larger mapping is kept");
@@ -88,8 +95,33 @@ pub unsafe fn append_call(thread: &mut Thread, number: usize, result: isize, pie
     }
     // SAFETY: the caller's promise.
     match unsafe { inputs::keep(total, pieces) } {
-        Some(offset) => append(thread, Record::Call { number, result, bytes, place: Place::Inputs(offset) }),
-        None => chunk::stop_recording(stop::NO_SPACE, thread.clock()),
+        Ok(offset) => append(thread, Record::Call { number, result, bytes, place: Place::Inputs(offset) }),
+        Err(reason) => end_stream(thread, reason),
+    }
+}
+
+/// Whether nothing of the thread is recorded any more.
+fn has_ended(thread: &Thread) -> bool {
+    // SAFETY: the thread's own live chunk, if it has one.
+    thread.header.is_null() || unsafe { (*thread.header).magic == 0 }
+}
+
+/// The thread's stream ends here, because a call can't be kept: what it calls later would be taken for that call.
+///
+/// At a limit the recording does not: what the thread does next lies behind its end.
+#[cold]
+fn end_stream(thread: &mut Thread, reason: u32) {
+    let cut = if reason == stop::LIMIT { runtime::session().cut.load(Ordering::Acquire) } else { thread.clock() };
+    chunk::stop_recording(reason, cut);
+    // SAFETY: the thread's own live chunk: its stream has not ended yet.
+    let last = unsafe { *thread.header };
+    let was_recording = tls::get::<{ tls::HEADER }>() != 0;
+    thread.header = scratch(&last);
+    if was_recording {
+        tls::set::<{ tls::HEADER }>(thread.header as usize);
+    }
+    if reason == stop::LIMIT {
+        thread.join_clock(cut);
     }
 }
 

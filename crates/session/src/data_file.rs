@@ -3,12 +3,14 @@
 //! The launcher does both because the program can't: growing a file there may
 //! raise `SIGXFSZ`, and cutting it under a live mapping would raise `SIGBUS`.
 
-use relive_trace::layout::{self, FILE_HEADER_BYTES, WINDOW_BYTES};
+use relive_trace::bytes::read_file_header;
+use relive_trace::layout::{self, FILE_HEADER_BYTES, FileHeader, WINDOW_BYTES, end, stop};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::mem::offset_of;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Which files a session writes.
@@ -36,6 +38,7 @@ impl Series {
 /// What the system says; the file is not left behind then.
 pub fn create_first(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    for_owner(&file)?;
     reserve(&file, 0, WINDOW_BYTES).inspect_err(|_| {
         let _ = std::fs::remove_file(path);
     })
@@ -49,7 +52,15 @@ pub fn create_first(path: &Path) -> io::Result<()> {
 pub fn grow(path: &Path, reserved: u64, wanted: u64) -> io::Result<()> {
     let first = reserved == 0;
     let file = OpenOptions::new().read(true).write(true).create(first).truncate(false).mode(0o600).open(path)?;
+    if first {
+        for_owner(&file)?;
+    }
     reserve(&file, reserved, wanted)
+}
+
+/// Whatever the mask took away: the recorded process has to open the file by its name.
+fn for_owner(file: &File) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(0o600))
 }
 
 fn reserve(file: &File, from: u64, to: u64) -> io::Result<()> {
@@ -92,6 +103,25 @@ pub fn cut(path: &Path) -> io::Result<u64> {
 pub fn latest_clock(path: &Path) -> io::Result<u64> {
     let file = File::open(path)?;
     Ok(layout::latest_clock(|at, head| file.read_exact_at(head, at).is_ok()))
+}
+
+/// Says in the file that its recording ended at `clock` because of a limit; if it ended before, it stays at that.
+///
+/// # Errors
+/// What the system says.
+pub fn mark_limit(path: &Path, clock: u64) -> io::Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut head = [0; size_of::<FileHeader>()];
+    file.read_exact_at(&mut head, 0)?;
+    // A process that died before its first event left no header.
+    let Some(header) = read_file_header(&head) else { return Ok(()) };
+    if header.end != end::STOPPED {
+        file.write_all_at(&end::STOPPED.to_le_bytes(), offset_of!(FileHeader, end) as u64)?;
+        file.write_all_at(&stop::LIMIT.to_le_bytes(), offset_of!(FileHeader, stop_reason) as u64)?;
+    } else if header.stop_clock <= clock {
+        return Ok(());
+    }
+    file.write_all_at(&clock.to_le_bytes(), offset_of!(FileHeader, stop_clock) as u64)
 }
 
 /// Puts a copy in the place of a file that a process still has mapped, so that the copy stands still.

@@ -7,7 +7,7 @@
 //! - [`launch`]: starting it with the library preloaded; [`starter`]: at addresses of our choice.
 //! - [`shared`]: the memory shared with it; [`service`]: who answers it.
 //! - [`supervise`], [`signals`]: waiting for it.
-//! - [`record`]: a whole recording. [`replay`]: a whole replay; [`watch`] notices when it is stuck,
+//! - [`record`]: a whole recording, within its [`limits`] and with what is to be hidden [`redact`]ed. [`replay`]: a whole replay; [`watch`] notices when it is stuck,
 //!   [`report`] says how it diverged.
 //!
 //! It never prints and never exits: the CLI does.
@@ -18,11 +18,13 @@ pub mod data_file;
 pub mod doctor;
 pub mod gdb;
 pub mod launch;
+pub mod limits;
 mod locate;
 pub mod place;
 pub mod processes;
 pub mod program;
 pub mod record;
+pub mod redact;
 pub mod replay;
 pub mod report;
 pub mod service;

@@ -6,15 +6,16 @@
 use crate::binary;
 use crate::data_file::{self, Series};
 use crate::launch::{self, Launch, Runtime};
-use crate::processes;
+use crate::limits::{self, Limit, Limits, recording_now};
 use crate::program::Program;
+use crate::redact::{self, Pattern};
 use crate::service::Service;
 use crate::shared::{Setup, Shared};
 use crate::signals::Held;
 use crate::starter::{self, Start};
 use crate::supervise::{Outcome, Watched, Woken};
 use relive_trace::bytes::read_file_header;
-use relive_trace::control::{IN_USE, flag, mode};
+use relive_trace::control::{flag, mode};
 use relive_trace::layout::{FileHeader, end};
 use relive_trace::manifest::{self, FileEntry, Manifest, State, Text};
 use relive_trace::reader::checksum;
@@ -24,7 +25,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -41,6 +42,10 @@ pub struct RecordOptions<'a> {
     pub version: &'a str,
     /// Record what the program takes from outside, too.
     pub environment: bool,
+    /// Variables whose values don't stand in the trace.
+    pub redacted: &'a [Pattern],
+    /// What the recording may become at most.
+    pub limits: Limits,
 }
 
 /// A finished recording.
@@ -97,15 +102,15 @@ fn remedy(cause: &io::Error) -> &'static str {
 const STRAGGLERS_MS: u64 = 200;
 const STRAGGLERS_STEP_MS: u64 = 2;
 
-/// Runs the program and records it.
+/// Runs the program and records it. `reached` hears of the limit at which recording ends before the program, if so.
 ///
 /// # Errors
 /// [`RecordError`] if the program was not started.
-pub fn record(options: &RecordOptions<'_>) -> Result<Recorded, RecordError> {
-    let RecordOptions { program, runtime, folder, version, environment } = *options;
+pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Result<Recorded, RecordError> {
+    let RecordOptions { program, runtime, folder, environment, limits, .. } = *options;
     let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
     let held = Held::new().map_err(RecordError::Session)?;
-    let mut manifest = begin_manifest(program, version).map_err(RecordError::Session)?;
+    let mut manifest = begin_manifest(options).map_err(RecordError::Session)?;
     manifest.environment_recorded = environment;
     // Where the loader is not there the kernel knows best what to say.
     manifest.start = (environment && program.loader.exists()).then(|| starter::choose(&program.path));
@@ -114,6 +119,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recorded, RecordError> {
     let flags = common_flags() | if environment { flag::ENVIRONMENT } else { 0 };
     let setup = Setup { mode: mode::RECORD, flags, folder, source: folder, thread_count: 0, plan_bytes: 0 };
     let shared = Arc::new(Shared::new(&setup).map_err(RecordError::Session)?);
+    limits::start(shared.control(), &limits);
     let service =
         Service::start(Arc::clone(&shared), folder.to_owned(), Series::Recorded).map_err(RecordError::Session)?;
     let control = shared.path();
@@ -127,17 +133,19 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recorded, RecordError> {
     let watched = Watched::new(started.child).map_err(RecordError::Session)?;
     raise_own_file_limit();
     // Beside the program on another core: what it needs is known before the program can end and be rebuilt.
+    let mut session = Session { shared: &shared, service: &service, folder, limits, reached: None, living: Vec::new() };
     let (libraries, outcome) = thread::scope(|scope| {
         let libraries = scope.spawn(|| binary::libraries(&program.loader, &program.executable));
-        let outcome = wait(&watched, &held);
+        let outcome = session.wait(&watched, &held, reached);
         (libraries.join().unwrap_or_default(), outcome)
     });
     let outcome = outcome.map_err(RecordError::Session)?;
+    let living = session.living;
     let left_running = close(&shared);
     drop(service);
     manifest.libraries = libraries;
     manifest.fixed_layout = started.fixed_layout;
-    let finished = finish(&shared, folder, manifest, outcome);
+    let finished = finish(&shared, folder, manifest, outcome, &living);
     let (files, bytes, incomplete) = match finished {
         Ok(entries) => (entries.len(), folder_bytes(folder), None),
         Err(cause) => (0, 0, Some(trace_error(cause))),
@@ -164,12 +172,16 @@ pub(crate) fn common_flags() -> u32 {
     if membarrier_query().contains(both) { flag::MEMBARRIER } else { 0 }
 }
 
-fn begin_manifest(program: &Program, version: &str) -> io::Result<Manifest> {
+fn begin_manifest(options: &RecordOptions<'_>) -> io::Result<Manifest> {
+    let RecordOptions { program, version, redacted, .. } = *options;
     let own = binary::describe(&launch::absolute(&program.executable))?;
     let command = program.command.iter().cloned().map(Text::from).collect();
     let mut manifest = Manifest::new(version, own, command, Text::from(std::env::current_dir()?));
-    manifest.environment =
-        launch::own_environment().into_iter().map(|(name, value)| (Text::from(name), Text::from(value))).collect();
+    let shown = launch::own_environment().into_iter().map(|(name, value)| {
+        let value = redact::redacted(redacted, &name, value);
+        (Text::from(name), Text::from(value))
+    });
+    manifest.environment = shown.collect();
     manifest.host = binary::host();
     manifest.started_ms = now_ms();
     Ok(manifest)
@@ -187,10 +199,37 @@ fn raise_own_file_limit() {
     let _ = setrlimit(Resource::Fsize, limit);
 }
 
-fn wait(watched: &Watched, held: &Held) -> io::Result<Outcome> {
-    loop {
-        if let Woken::Ended(outcome) = watched.wait(held, None, None)? {
-            return Ok(outcome);
+/// A recording whose program runs.
+struct Session<'a> {
+    shared: &'a Shared,
+    service: &'a Service,
+    folder: &'a Path,
+    limits: Limits,
+    /// The limit at which it ended, and the images that were recorded then.
+    reached: Option<Limit>,
+    living: Vec<u32>,
+}
+
+impl Session<'_> {
+    /// Waits for the program's end. On the way the recording may reach a limit, which `told` hears of.
+    fn wait(&mut self, watched: &Watched, held: &Held, told: &mut dyn FnMut(Limit)) -> io::Result<Outcome> {
+        let mut start = Instant::now();
+        loop {
+            let alarm = self.reached.is_none().then(|| self.service.alarm());
+            let limit = match watched.wait(held, alarm, limits::time_left(&self.limits, start, self.reached))? {
+                Woken::Ended(outcome) => return Ok(outcome),
+                Woken::Alarm => Limit::Bytes,
+                // The time counts from when there is something to record.
+                Woken::Tick if self.shared.control().next_process.load(Acquire) == 0 => {
+                    start = Instant::now();
+                    continue;
+                }
+                Woken::Tick => Limit::Duration,
+            };
+            self.reached = Some(limit);
+            self.living = limits::recording_now(self.shared).collect();
+            limits::reach(self.shared, self.folder);
+            told(limit);
         }
     }
 }
@@ -217,20 +256,24 @@ fn close(shared: &Shared) -> usize {
     while recording_now(shared).next().is_some() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(STRAGGLERS_STEP_MS));
     }
-    shared.control().mode.store(mode::CLOSED, Release);
-    recording_now(shared).count()
-}
-
-/// The process images that record and live.
-fn recording_now(shared: &Shared) -> impl Iterator<Item = u32> {
-    let used = shared.control().processes.iter().filter(|slot| slot.state.load(Acquire) == IN_USE);
-    used.filter(|slot| processes::alive(slot.pid.load(Acquire))).map(|slot| slot.process.load(Acquire))
+    let (control, left) = (shared.control(), recording_now(shared).count());
+    // At a limit they have been told already.
+    let _ = control.mode.compare_exchange(mode::RECORD, mode::CLOSED, AcqRel, Acquire);
+    left
 }
 
 /// Cuts the data files, sums them up and completes the manifest.
 ///
 /// A process that goes on keeps its file under no name: cutting it would kill the process.
-fn finish(shared: &Shared, folder: &Path, mut manifest: Manifest, outcome: Outcome) -> io::Result<Vec<FileEntry>> {
+///
+/// Those of the images that were `living` when the recording reached a limit end there.
+fn finish(
+    shared: &Shared,
+    folder: &Path,
+    mut manifest: Manifest,
+    outcome: Outcome,
+    living: &[u32],
+) -> io::Result<Vec<FileEntry>> {
     let running: Vec<u32> = recording_now(shared).collect();
     let mut entries = Vec::new();
     for process in 0..shared.control().next_process.load(Acquire).max(1) {
@@ -242,9 +285,14 @@ fn finish(shared: &Shared, folder: &Path, mut manifest: Manifest, outcome: Outco
             data_file::detach(&path)?;
         }
         let bytes = data_file::cut(&path)?;
+        limits::mark(shared.control(), &path, living.contains(&process))?;
         entries.push(FileEntry::new(process, bytes, checksum(File::open(&path)?)?));
         let inputs = folder.join(inputs_name(process));
         if let Ok(file) = File::open(&inputs) {
+            if file.metadata()?.len() == 0 {
+                std::fs::remove_file(&inputs)?;
+                continue;
+            }
             manifest.inputs.push(FileEntry::new(process, file.metadata()?.len(), checksum(file)?));
         }
     }

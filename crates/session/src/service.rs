@@ -5,6 +5,7 @@
 //! the program: a process stands still until its file has grown.
 
 use crate::data_file::{self, Series};
+use crate::limits;
 use crate::processes;
 use crate::shared::Shared;
 use relive_trace::control::{IN_USE, ProcessSlot};
@@ -67,7 +68,7 @@ impl Service {
         self.work.refused.load(Acquire)
     }
 
-    /// Readable once a process reported a divergence.
+    /// Readable once a process reported a divergence, or the recording reached a limit.
     pub fn alarm(&self) -> BorrowedFd<'_> {
         self.work.alarm.as_fd()
     }
@@ -98,7 +99,8 @@ impl Work {
                     self.answer(slot);
                 }
             }
-            if !alarmed && control.divergence.claimed.load(Acquire) == CLAIM_COMPLETE {
+            let told = control.divergence.claimed.load(Acquire) == CLAIM_COMPLETE || limits::is_reached(control);
+            if !alarmed && told {
                 alarmed = rustix::io::write(&self.alarm, &1u64.to_ne_bytes()).is_ok();
             }
             if self.stop.load(Acquire) {

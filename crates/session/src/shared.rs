@@ -73,6 +73,8 @@ impl Shared {
         head.u64(offset_of!(Control, turns_offset), TURNS_OFFSET as u64)?;
         head.u64(offset_of!(Control, plan_offset), plan_offset as u64)?;
         head.u64(offset_of!(Control, total_bytes), total as u64)?;
+        head.u64(offset_of!(Control, allowed), u64::MAX)?;
+        head.u64(offset_of!(Control, cut), u64::MAX)?;
         head.u32(offset_of!(Control, folder_len), folder.len() as u32)?;
         file.write_all_at(folder, offset_of!(Control, folder) as u64)?;
         head.u32(offset_of!(Control, source_len), source.len() as u32)?;

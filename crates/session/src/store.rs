@@ -9,9 +9,9 @@ pub use entries::Entry;
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
 /// The link to the trace made last.
@@ -109,6 +109,8 @@ impl Store {
             let path = self.root.join(&entry);
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
+                    // Whatever the mask took away.
+                    fs::set_permissions(&path, Permissions::from_mode(0o700)).map_err(|cause| fail(&path, cause))?;
                     self.point_latest(&entry);
                     return Ok(path);
                 }

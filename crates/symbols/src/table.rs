@@ -137,7 +137,7 @@ pub const GROUPS: &[Group] = &[
         "__waitpid", "tcdrain", "pause", "sigsuspend", "__sigsuspend", "sigwait", "sigwaitinfo", "sigtimedwait",
         "msgsnd", "msgrcv", "mq_send", "mq_timedsend", "mq_receive", "mq_timedreceive",
     ]),
-    group(Refused, Thread, "asynchronous cancellation strikes between two instructions; the deferred type passes", &[
+    group(Refused, Thread, "a cancellation that strikes between two instructions; to allow it, and the deferred type, passes", &[
         "pthread_setcanceltype",
     ]),
     group(PassThrough, Thread, "changes the calling thread only", &[
@@ -151,8 +151,11 @@ pub const GROUPS: &[Group] = &[
     group(PassThrough, Thread, "names a thread; the same threads have the same names in every run", &[
         "pthread_self", "pthread_equal", "thrd_current", "thrd_equal",
     ]),
+    group(Seen, Thread, "with the environment recorded the guard of a stack is ours, and libc told about it here", &[
+        "pthread_getattr_np",
+    ]),
     group(PassThrough, Thread, "how the kernel schedules or lists a thread decides no order that is recorded", &[
-        "pthread_getaffinity_np", "pthread_setaffinity_np", "pthread_getattr_np", "pthread_getattr_default_np",
+        "pthread_getaffinity_np", "pthread_setaffinity_np", "pthread_getattr_default_np",
         "pthread_setattr_default_np", "pthread_getconcurrency", "pthread_setconcurrency", "pthread_getcpuclockid",
         "pthread_getname_np", "pthread_setname_np", "pthread_getschedparam", "pthread_setschedparam",
         "pthread_setschedprio",

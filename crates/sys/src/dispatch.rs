@@ -182,17 +182,33 @@ global_asm!(
     "sub r10, rdx",
     "xor r8d, r8d",
     "syscall",
+    // What the parent laid below the place to go on at.
+    "mov rdi, [rsp + 48]",
+    "test rdi, rdi",
+    "jz 2f",
+    "mov [rsp + 48], rbp",
+    "mov rbp, rsp",
+    "and rsp, -16",
+    "call qword ptr [rip + {child}]",
+    "mov rsp, rbp",
+    "mov rbp, [rsp + 48]",
+    "2:",
     "pop r9",
     "pop r8",
     "pop r10",
     "pop rdx",
     "pop rsi",
     "pop rdi",
+    "lea rsp, [rsp + 8]",
     "xor eax, eax",
     "ret",
     ".size relive_program_clone, . - relive_program_clone",
     after = sym AFTER_CLONE,
+    child = sym IN_CHILD,
 );
+
+/// What a child of a `clone` calls first, with what its parent gave it.
+static IN_CHILD: AfterClone = AfterClone(AtomicPtr::new(core::ptr::null_mut()));
 
 /// What the parent's side of a `clone` calls with its flags and its result, and returns the result of.
 static AFTER_CLONE: AfterClone = AfterClone(AtomicPtr::new(unchanged as *mut ()));
@@ -205,9 +221,10 @@ extern "C" fn unchanged(_flags: usize, result: isize) -> isize {
 }
 
 /// Sets what the parent's side of each `clone` on a stack of its own calls with its flags and its result; what it
-/// returns is the program's result.
-pub fn after_clone(function: extern "C" fn(flags: usize, result: isize) -> isize) {
+/// returns is the program's result. A child that was given something calls `child` with it first.
+pub fn after_clone(function: extern "C" fn(flags: usize, result: isize) -> isize, child: extern "C" fn(given: usize)) {
     AFTER_CLONE.0.store(function as *mut (), Ordering::Release);
+    IN_CHILD.0.store(child as *mut (), Ordering::Release);
 }
 
 unsafe extern "C" {
@@ -241,17 +258,18 @@ impl Context {
         self.set_place(relive_restorer as *const () as usize);
     }
 
-    /// Makes the trapped `clone`, which gives the child the stack `argument 1`, once our handler has returned.
+    /// Makes the trapped `clone`, which gives the child the stack `argument 1`, once our handler has returned. The child
+    /// starts with what is `given`, unless that is 0.
     ///
     /// # Safety
     /// The context must be of a trapped `clone` with a stack.
-    pub unsafe fn clone_on_return(&mut self) {
+    pub unsafe fn clone_on_return(&mut self, given: usize) {
         let back = self.place() as u64;
-        let (own, child) = (self.stack_pointer() - RED_ZONE - 8, self.argument(1) - 8);
+        let (own, child) = (self.stack_pointer() - RED_ZONE - 8, self.argument(1) - 16);
         // SAFETY: below the program's red zone nothing lives, nor above the end of a stack that nobody runs on yet.
         unsafe {
             (own as *mut u64).write(back);
-            (child as *mut u64).write(back);
+            (child as *mut [u64; 2]).write([given as u64, back]);
         }
         self.set_stack_pointer(own);
         self.set_argument(1, child);

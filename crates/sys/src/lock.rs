@@ -41,6 +41,16 @@ impl<T> Lock<T> {
         Guard { lock: self }
     }
 
+    /// Frees a lock whose [`Guard`] was forgotten.
+    ///
+    /// # Safety
+    /// Only by the holder.
+    pub unsafe fn unlock(&self) {
+        if self.state.swap(FREE, Ordering::Release) == CONTENDED {
+            futex_wake(&self.state, 1);
+        }
+    }
+
     /// Frees a lock whose holder does not exist in this process.
     ///
     /// # Safety
@@ -73,9 +83,8 @@ impl<T> core::ops::DerefMut for Guard<'_, T> {
 
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
-        if self.lock.state.swap(FREE, Ordering::Release) == CONTENDED {
-            futex_wake(&self.lock.state, 1);
-        }
+        // SAFETY: this guard's holder is the lock's.
+        unsafe { self.lock.unlock() };
     }
 }
 

@@ -26,10 +26,12 @@ pub mod number {
     pub const PWRITE64: usize = 18;
     pub const WRITEV: usize = 20;
     pub const ACCESS: usize = 21;
+    pub const SELECT: usize = 23;
     pub const SCHED_YIELD: usize = 24;
     pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;
     pub const DUP: usize = 32;
+    pub const NANOSLEEP: usize = 35;
     pub const DUP2: usize = 33;
     pub const GETPID: usize = 39;
     pub const SENDFILE: usize = 40;
@@ -43,6 +45,7 @@ pub mod number {
     pub const KILL: usize = 62;
     pub const FCNTL: usize = 72;
     pub const READLINK: usize = 89;
+    pub const FCHMOD: usize = 91;
     pub const GETTIMEOFDAY: usize = 96;
     pub const GETRLIMIT: usize = 97;
     pub const GETPPID: usize = 110;
@@ -61,6 +64,7 @@ pub mod number {
     pub const TIMER_DELETE: usize = 226;
     pub const CLOCK_GETTIME: usize = 228;
     pub const CLOCK_GETRES: usize = 229;
+    pub const CLOCK_NANOSLEEP: usize = 230;
     pub const EXIT_GROUP: usize = 231;
     pub const TGKILL: usize = 234;
     pub const WAITID: usize = 247;
@@ -186,6 +190,22 @@ pub fn file_limit() -> u64 {
     limit[0]
 }
 
+/// How many descriptors the process may have open.
+pub fn descriptor_limit() -> u64 {
+    const RLIMIT_NOFILE: usize = 7;
+    let mut limit = [u64::MAX; 2];
+    // SAFETY: without a new limit only the old one, two words, is written.
+    unsafe { syscall6(number::PRLIMIT64, 0, RLIMIT_NOFILE, 0, limit.as_mut_ptr().addr(), 0, 0) };
+    limit[0]
+}
+
+/// Another descriptor of the same open file, close-on-exec, with this number or a higher one.
+pub fn duplicate_above(fd: u32, least: u32) -> isize {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    // SAFETY: no pointers.
+    unsafe { syscall3(number::FCNTL, fd as usize, F_DUPFD_CLOEXEC, least as usize) }
+}
+
 /// Closes a descriptor.
 pub fn close(fd: u32) {
     // SAFETY: no pointers; the descriptor is the runtime's own.
@@ -254,12 +274,20 @@ pub fn path_of(fd: u32, into: &mut [u8]) -> Option<&[u8]> {
 pub const O_RDONLY: u32 = 0;
 /// `O_RDWR`.
 pub const O_RDWR: u32 = 2;
+/// `O_WRONLY`.
+pub const O_WRONLY: u32 = 1;
 /// `O_WRONLY | O_CREAT`.
 pub const O_WRITE_NEW: u32 = 1 | 0o100;
 /// `O_CREAT | O_EXCL`.
 pub const O_CREATE_NEW: u32 = 0o100 | 0o200;
 const O_CLOEXEC: u32 = 0o2_000_000;
 const AT_FDCWD: isize = -100;
+
+/// Makes a file readable and writable for its owner, and for nobody else.
+pub fn set_owners_mode(fd: u32) {
+    // SAFETY: no memory is involved.
+    unsafe { syscall6(number::FCHMOD, fd as usize, 0o600, 0, 0, 0, 0) };
+}
 
 /// Opens a path given as bytes with a final zero, close-on-exec, mode 0600.
 ///
@@ -380,11 +408,10 @@ pub fn membarrier() -> bool {
     unsafe { syscall3(number::MEMBARRIER, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) == 0 }
 }
 
-/// Blocks every signal of the calling thread and returns the mask it had. All but `SIGSYS`, which nobody else sends: a
-/// call that the kernel hands over while that is blocked would be the end.
+/// Blocks every signal of the calling thread and returns the mask it had. `SIGSYS` stays: blocked, it would end the
+/// process at the next call that comes to us by it.
 pub fn block_signals() -> u64 {
-    const SIGSYS: u32 = 31;
-    set_signal_mask(!(1 << (SIGSYS - 1)))
+    set_signal_mask(!(1 << (crate::dispatch::SIGSYS - 1)))
 }
 
 /// Sets the calling thread's signal mask and returns the one it had.

@@ -88,17 +88,17 @@ mod tests {
     use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
     fn hand_over(barrier: Barrier) {
-        static WORDS: [(AtomicU64, AtomicU64, AtomicU32); 2] =
-            [const { (AtomicU64::new(0), AtomicU64::new(u64::MAX), AtomicU32::new(0)) }; 2];
+        // Each test has its own: they run at the same time.
+        let words = [const { (AtomicU64::new(0), AtomicU64::new(u64::MAX), AtomicU32::new(0)) }; 2];
         let progress = |i: usize| {
-            let (reached, wake_at, sequence) = &WORDS[i];
+            let (reached, wake_at, sequence) = &words[i];
             Progress { reached, wake_at, sequence }
         };
-        let start = WORDS[0].0.load(Ordering::Relaxed);
+        let progress = &progress;
         std::thread::scope(|s| {
             for me in 0..2usize {
                 s.spawn(move || {
-                    for round in start + 1..start + 2000 {
+                    for round in 1..2000 {
                         progress(1 - me).sleep_until(round - 1, barrier, || ());
                         progress(me).reached.store(round, Ordering::Release);
                         progress(me).announce(round, barrier);
@@ -106,7 +106,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(WORDS[0].0.load(Ordering::Relaxed), start + 1999);
+        assert_eq!(words[0].0.load(Ordering::Relaxed), 1999);
     }
 
     #[test]

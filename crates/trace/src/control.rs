@@ -37,6 +37,8 @@ pub mod mode {
     pub const RECORD: u32 = 1;
     /// Replaying.
     pub const REPLAY: u32 = 2;
+    /// The recording reached a limit: stop recording and say nothing; the launcher says it.
+    pub const ENOUGH: u32 = 3;
 }
 
 /// Bits of [`Control::flags`].
@@ -99,6 +101,12 @@ pub struct Control {
     /// The largest clock that a thread had before a call that may have woken another one through the kernel
     /// (recording): who returns from such a wait joins it.
     pub latest: AtomicU64,
+    /// Bytes that the trace has at most (recording), and how many its chunks and inputs have.
+    pub allowed: AtomicU64,
+    /// See `allowed`.
+    pub spent: AtomicU64,
+    /// The last timestamp that belongs to a recording that reached a limit; `u64::MAX` before.
+    pub cut: AtomicU64,
     /// The trace folder (recording) or the folder for learnt order (replay), absolute.
     pub folder: [u8; FOLDER_BYTES_MAX],
     /// The trace folder, absolute.

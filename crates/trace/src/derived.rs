@@ -14,13 +14,14 @@
 
 use crate::error::ReadError;
 use crate::layout::{FORMAT_VERSION, READABLE, end};
+use crate::manifest::owners_file;
 use crate::reader::{DataFile, Series};
 use crate::record::{Decoder, Record, encode};
 use crate::recording::Recording;
 use crate::stream::{TimeCursor, TimeIndex};
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use twox_hash::XxHash3_64;
@@ -195,7 +196,7 @@ impl DerivedOrder {
     /// What the system says; an earlier one stays then.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let temporary = folder.join(".derived.order.new");
-        File::create(&temporary)?.write_all(&self.to_bytes())?;
+        owners_file(&temporary)?.write_all(&self.to_bytes())?;
         fs::rename(&temporary, folder.join(DERIVED)).inspect_err(|_| {
             let _ = fs::remove_file(&temporary);
         })

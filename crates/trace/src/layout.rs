@@ -61,6 +61,8 @@ pub mod stop {
     pub const CLOSED: u32 = 3;
     /// Something that cannot be recorded was met; the message is on the program's stderr.
     pub const REFUSED: u32 = 4;
+    /// The recording reached the length or size that it was to have at most.
+    pub const LIMIT: u32 = 5;
 }
 
 /// The first page of a data file.

@@ -11,8 +11,9 @@ mod text;
 use crate::error::{Fault, Problem, ReadError};
 use crate::layout::{FORMAT_VERSION, READABLE};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 pub use text::Text;
 use twox_hash::XxHash3_64;
@@ -154,6 +155,13 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// Makes a file that only its owner may read, whatever the mask.
+pub(crate) fn owners_file(path: &Path) -> io::Result<File> {
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
 fn no_manifest(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -251,7 +259,7 @@ impl Manifest {
     pub fn write(&mut self, folder: &Path) -> io::Result<()> {
         let json = self.to_json()?;
         let temporary = folder.join(".manifest.json.new");
-        File::create(&temporary)?.write_all(json.as_bytes())?;
+        owners_file(&temporary)?.write_all(json.as_bytes())?;
         fs::rename(&temporary, folder.join(MANIFEST)).inspect_err(|_| {
             let _ = fs::remove_file(&temporary);
         })

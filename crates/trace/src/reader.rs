@@ -249,7 +249,7 @@ fn file_header(window: &[u8]) -> Place<FileHeader> {
     if header.end > end::STOPPED {
         return Err((0, field("end", header.end).into()));
     }
-    if header.stop_reason > stop::REFUSED || (header.end != end::STOPPED && header.stop_reason != stop::NONE) {
+    if header.stop_reason > stop::LIMIT || (header.end != end::STOPPED && header.stop_reason != stop::NONE) {
         return Err((0, field("stop reason", header.stop_reason).into()));
     }
     Ok(header)

@@ -18,9 +18,10 @@ mod points;
 use crate::real::{self, errno, set_errno};
 use crate::unannounced;
 use core::ffi::c_int;
+use core::sync::atomic::Ordering;
 use relive_order::Kind;
 use relive_rt::object::{Internal, internal};
-use relive_rt::{Mode, mode, record, replay, report, stranger, thread};
+use relive_rt::{Mode, environment, mode, record, replay, report, stranger, thread};
 use relive_sys::trampoline::{FORCED, Frame};
 use relive_sys::{detour, front, trampoline};
 use relive_trace::record::Record;
@@ -105,7 +106,8 @@ unsafe fn was_interrupted(frame: *mut Frame) -> bool {
 pub(crate) unsafe fn note_interruption(frame: *mut Frame, sleeps: bool) {
     // SAFETY: the caller's promise.
     unsafe {
-        if mode() != Mode::Record || !was_interrupted(frame) {
+        // With the environment recorded, the calls themselves say how they ended.
+        if mode() != Mode::Record || environment::is_on() || !was_interrupted(frame) {
             return;
         }
         let result = (*frame).result as c_int;
@@ -123,7 +125,7 @@ pub(crate) unsafe fn note_interruption(frame: *mut Frame, sleeps: bool) {
 /// As for [`enter`], which comes before.
 pub(crate) unsafe fn interruption(frame: *mut Frame) -> Option<usize> {
     // SAFETY: the caller's promise.
-    if mode() != Mode::Replay || unsafe { !was_interrupted(frame) } {
+    if mode() != Mode::Replay || environment::is_on() || unsafe { !was_interrupted(frame) } {
         return None;
     }
     let recorded = replay::failure_of_last(Kind::Deliver)?;
@@ -142,7 +144,7 @@ pub(crate) fn strike(place: usize) -> usize {
         thread.ending = true;
     }
     // SAFETY: a thread may cancel itself; the deferred type only marks it.
-    unsafe { real::cancel(real::thread_self()) };
+    environment::unseen(|| unsafe { real::cancel(real::thread_self()) });
     real::at::testcancel.address()
 }
 
@@ -206,8 +208,15 @@ unsafe extern "C" fn cancel(handle: usize, place: usize) -> c_int {
         match mode() {
             Mode::Off => real::cancel(handle),
             Mode::Record => {
+                if let Some(target) = thread::find(handle) {
+                    let target = &(*target).cancellation;
+                    target.sent.store(true, Ordering::SeqCst);
+                    if target.asynchronous.load(Ordering::SeqCst) {
+                        unannounced::refuse("asynchronous cancellation", place);
+                    }
+                }
                 record::shared(&internal(Internal::Signals).clock, Kind::Cancel);
-                let result = real::cancel(handle);
+                let result = environment::unseen(|| real::cancel(handle));
                 if result != 0 {
                     record::failure(Kind::Cancel, result);
                 }
@@ -250,8 +259,13 @@ front!(
 
 unsafe extern "C" fn set_type(kind: c_int, old: *mut c_int, place: usize) -> c_int {
     const PTHREAD_CANCEL_ASYNCHRONOUS: c_int = 1;
-    if kind == PTHREAD_CANCEL_ASYNCHRONOUS {
-        unannounced::refuse("asynchronous cancellation", place);
+    // To allow it does no harm; where it strikes could not be told.
+    if let Some(thread) = thread::current_if_known() {
+        let asynchronous = kind == PTHREAD_CANCEL_ASYNCHRONOUS;
+        thread.cancellation.asynchronous.store(asynchronous, Ordering::SeqCst);
+        if asynchronous && thread.cancellation.sent.load(Ordering::SeqCst) {
+            unannounced::refuse("asynchronous cancellation", place);
+        }
     }
     // SAFETY: forwarded.
     unsafe { real::set_cancel_type(kind, old) }

@@ -48,6 +48,10 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: St
     process::start(found);
     // SAFETY: the process's own.
     unsafe { environment::begin(auxiliary) };
+    if environment::is_on() {
+        crate::heap::take_over();
+        crate::rseq::give_up();
+    }
 }
 
 /// Takes our library out of the environment that the program sees: what it does must not depend on our paths.

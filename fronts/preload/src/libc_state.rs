@@ -36,7 +36,7 @@ pub(crate) fn taking_part() -> Mode {
 #[inline]
 pub(crate) fn among_others() -> Mode {
     let mode = taking_part();
-    let alone = || thread::current_if_known().is_some_and(|t| t.children == 0 && t.start == [0; 2]);
+    let alone = || thread::current_if_known().is_some_and(|t| t.was_always_alone());
     if mode == Mode::Off || alone() { Mode::Off } else { mode }
 }
 

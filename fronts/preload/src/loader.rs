@@ -32,7 +32,7 @@ mod real {
 
 /// A recursive lock with a pair of events around it.
 #[derive(Debug)]
-struct Section {
+pub(crate) struct Section {
     lock: OwnLock,
     holder: AtomicU32,
     depth: AtomicU32,
@@ -43,7 +43,7 @@ fn own_id() -> u32 {
     thread::current_if_known().map_or(0, |t| t.tid)
 }
 
-static LOADER: Section = Section::new(Internal::Loader);
+pub(crate) static LOADER: Section = Section::new(Internal::Loader);
 static IMAGES: Section = Section::new(Internal::Images);
 
 impl Section {
@@ -51,7 +51,7 @@ impl Section {
         Self { lock: OwnLock::new(), holder: AtomicU32::new(0), depth: AtomicU32::new(0), object }
     }
 
-    fn enter(&self, place: usize) {
+    pub(crate) fn enter(&self, place: usize) {
         if mode() == Mode::Replay {
             replay::enter(Kind::LibcEnter, place);
             return replay::leave(Kind::LibcEnter, &[internal(self.object)], false);
@@ -68,7 +68,7 @@ impl Section {
         record::shared(&internal(self.object).clock, Kind::LibcEnter);
     }
 
-    fn leave(&self, place: usize) {
+    pub(crate) fn leave(&self, place: usize) {
         if mode() == Mode::Replay {
             replay::enter(Kind::LibcLeave, place);
             return replay::leave(Kind::LibcLeave, &[internal(self.object)], false);

@@ -19,6 +19,7 @@ use crate::real::{Object, errno, set_errno};
 use core::ffi::{c_char, c_int};
 use environment::{Environment, Strings};
 use relive_order::Kind;
+use relive_rt::environment::{child_made, in_turn_to_fork, unseen};
 use relive_rt::link::Link;
 use relive_rt::{Mode, chunk, environment as calls, mode, process, record, replay, thread};
 use relive_sys::front;
@@ -30,10 +31,13 @@ pub(crate) use environment::remember;
 const ENOMEM: c_int = 12;
 
 fn forked(place: usize, effect: impl FnOnce() -> c_int) -> c_int {
-    process::before_fork(place);
-    let pid = effect();
-    let error = if pid < 0 { errno() } else { 0 };
-    process::after_fork(error, place);
+    let (pid, error) = in_turn_to_fork(|| {
+        process::before_fork(place);
+        let pid = effect();
+        let error = if pid < 0 { errno() } else { 0 };
+        process::after_fork(error, place);
+        (pid, error)
+    });
     if error != 0 {
         set_errno(error);
     }
@@ -227,20 +231,27 @@ pub(crate) fn spawn(
         return error;
     }
     // SAFETY: the program passed an environment.
-    let environment = link.and_then(|link| unsafe { Environment::build(program, link) });
-    let strings = environment.as_ref().map_or(program, Environment::strings);
+    let child = link.and_then(|link| unsafe { Environment::build(program, link) });
+    let strings = child.as_ref().map_or(program, Environment::strings);
+    let mut made = 0;
     // SAFETY: what the program passed, with another environment.
-    let error = unsafe {
+    let error = unseen(|| unsafe {
         if how == How::Search {
-            call::posix_spawnp(pid, file, actions, attributes, arguments, strings)
+            call::posix_spawnp(&raw mut made, file, actions, attributes, arguments, strings)
         } else {
             if link.is_some() {
                 target::check(file);
             }
-            call::posix_spawn(pid, file, actions, attributes, arguments, strings)
+            call::posix_spawn(&raw mut made, file, actions, attributes, arguments, strings)
         }
-    };
-    if error != 0 {
+    });
+    if error == 0 {
+        let seen = child_made(made as u32);
+        if !pid.is_null() {
+            // SAFETY: the program's place for it.
+            unsafe { pid.write(seen as c_int) };
+        }
+    } else {
         failed(error, place);
     }
     error

@@ -162,6 +162,15 @@ real! {
     c11_join = c"thrd_join", fn(handle: usize, result: *mut c_int) -> c_int;
     c11_exit_thread = c"thrd_exit", fn(result: c_int);
     attributes_detached = c"pthread_attr_getdetachstate", fn(attributes: Object, state: *mut c_int) -> c_int;
+    attributes_default = c"pthread_getattr_default_np", fn(attributes: Object) -> c_int;
+    attributes_size = c"pthread_attr_getstacksize", fn(attributes: Object, size: *mut usize) -> c_int;
+    attributes_guard = c"pthread_attr_getguardsize", fn(attributes: Object, size: *mut usize) -> c_int;
+    attributes_address = c"pthread_attr_getstackaddr", fn(attributes: Object, address: *mut Object) -> c_int;
+    attributes_of = c"pthread_getattr_np", fn(handle: usize, attributes: Object) -> c_int;
+    attributes_set_guard = c"pthread_attr_setguardsize", fn(attributes: Object, size: usize) -> c_int;
+    attributes_set_stack = c"pthread_attr_setstack", fn(attributes: Object, address: usize, size: usize) -> c_int;
+    backtrace = c"backtrace", fn(places: *mut usize, count: c_int) -> c_int;
+    abort = c"abort", fn();
     find_object = c"_dl_find_object", fn(address: usize, found: Object) -> c_int;
     errno_location = c"__errno_location", fn() -> *mut c_int;
     exit = c"exit", fn(code: c_int);

@@ -20,7 +20,7 @@ use relive_rt::deferred::{self, Arrival};
 use relive_rt::thread::{self, Thread};
 use relive_rt::{Mode, mode, process, replay, runtime};
 use relive_sys::dispatch::is_program_call;
-use relive_sys::signal::{Context, Info, Interrupted, is_own_code};
+use relive_sys::signal::{Context, Info, Interrupted, SI_TKILL, is_own_code};
 use relive_sys::trampoline::Frame;
 use relive_sys::{syscall, tls, trampoline};
 
@@ -153,7 +153,7 @@ unsafe fn decide(number: u32, info: &mut Info, context: &Context) -> Arrival {
     let inside = is_own_code(context.place()) && !is_program_call(context.place());
     // SAFETY: the kernel's context. In our own code such registers are left from sending a signal again.
     let call = if inside { None } else { unsafe { context.system_call() } };
-    if mode == Mode::Off || is_sent_here(number, thread, call) {
+    if mode == Mode::Off || is_sent_here(info, thread, call) {
         return Arrival::Run;
     }
     if mode == Mode::Replay {
@@ -171,9 +171,10 @@ fn is_fault(info: &Info) -> bool {
 }
 
 /// Whether the thread has just sent this signal to itself (`tgkill`, by `raise`, `abort` or `pthread_kill`).
-fn is_sent_here(number: u32, thread: &Thread, call: Option<Interrupted>) -> bool {
-    let us = [u64::from(runtime::pid()), u64::from(thread.tid), u64::from(number)];
-    call.is_some_and(|c| c.finished && c.result == 0 && c.arguments == us)
+fn is_sent_here(info: &Info, thread: &Thread, call: Option<Interrupted>) -> bool {
+    let us = [u64::from(runtime::pid()), u64::from(thread.tid), info.number as u64];
+    // Of the call only the arguments are left; `pthread_sigqueue` has the same.
+    info.code == SI_TKILL && call.is_some_and(|c| c.finished && c.result == 0 && c.arguments == us)
 }
 
 /// Whether a thread that is blocked in a system call is so on behalf of a front: in a call that watches its frame,

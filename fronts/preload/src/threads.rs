@@ -4,18 +4,29 @@
 //! then runs the program's start routine without any Rust frame below it, because
 //! cancellation and `pthread_exit` unwind through here.
 
+mod stack;
+
+use crate::libc_state::taking_part;
+use crate::loader::LOADER;
 use crate::real::{self, Object, Real};
 use crate::{cancel, signals};
 use core::ffi::c_int;
 use relive_order::Kind;
+use relive_rt::environment::heap;
+use relive_rt::environment::stacks;
 use relive_rt::process::Creation;
-use relive_rt::{Mode, mode, process, record, replay, thread};
+use relive_rt::{Mode, environment, mode, process, record, replay, thread};
 use relive_sys::trampoline::Frame;
 use relive_sys::{front, trampoline};
+use stack::Choice;
 
 /// Slots of [`Frame::scratch`] in a creation and a join.
 pub(crate) const CHILD: usize = 0;
+const STATE: usize = 1;
+/// Bits of the second: the thread starts detached; the creator is where the loader must not be.
 const DETACHED: usize = 1;
+const INSIDE: usize = 2;
+const EAGAIN: usize = 11;
 
 trampoline!(
     /// `pthread_create`
@@ -26,8 +37,35 @@ unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
     let frame = unsafe { &mut *frame };
     let attributes = frame.args[1] as Object;
-    frame.scratch[DETACHED] = usize::from(is_detached(attributes));
-    prepare(frame, 2, attributes, &real::at::create)
+    frame.scratch[STATE] = if is_detached(attributes) { DETACHED } else { 0 };
+    let stack = match stack::choose(attributes) {
+        Choice::Theirs => None,
+        Choice::Ours(stack) => Some(stack),
+        Choice::None => {
+            (frame.scratch[CHILD], frame.result) = (0, EAGAIN);
+            return 0;
+        }
+    };
+    if environment::is_on() && taking_part() != Mode::Off {
+        frame.scratch[STATE] |= INSIDE;
+        // The image of a new thread's variables is made under a lock that the loader holds while it takes memory.
+        LOADER.enter(frame.place);
+    }
+    let real = prepare(frame, 2, attributes, &real::at::create);
+    if let Some(stack) = stack {
+        let child = frame.scratch[CHILD] as process::Child;
+        if child.is_null() {
+            stacks::give_back(stack);
+        } else {
+            // SAFETY: the block that was just made for the child; null or the program's attributes.
+            frame.args[1] = unsafe { stack::give(&mut *child, stack, attributes) };
+            if frame.scratch[STATE] & DETACHED != 0 {
+                // SAFETY: as above.
+                stacks::starts_detached(unsafe { &mut *child });
+            }
+        }
+    }
+    real
 }
 
 /// Before a creation whose start routine is argument `start` and the routine's argument the one after it: what to
@@ -72,9 +110,18 @@ unsafe extern "C" fn after_create(frame: *mut Frame) -> usize {
         let error = frame.result as c_int;
         // SAFETY: creation stored the handle there if it succeeded.
         let handle = if error == 0 { unsafe { *(frame.args[0] as *const usize) } } else { 0 };
-        let detached = frame.scratch[DETACHED] != 0;
+        let detached = frame.scratch[STATE] & DETACHED != 0;
         // SAFETY: the block that `before_create` made.
-        unsafe { process::after_create(child, handle, detached, error, frame.place) };
+        unsafe {
+            let stack = if error == 0 { None } else { (*child).stack.take() };
+            process::after_create(child, handle, detached, error, frame.place);
+            if let Some(stack) = stack {
+                stacks::give_back(stack);
+            }
+        }
+    }
+    if frame.scratch[STATE] & INSIDE != 0 {
+        LOADER.leave(frame.place);
     }
     frame.result
 }
@@ -146,6 +193,7 @@ pub(crate) unsafe fn before_any_join(frame: *mut Frame, real: &Real, blocking: &
     }
     // SAFETY: as above.
     let frame = unsafe { &mut *frame };
+    heap::set_quiet(true);
     frame.scratch[CHILD] = thread::find(frame.args[0]).map_or(0, |t| t as usize);
     if mode() != Mode::Replay {
         if let Some(thread) = thread::current_if_known() {
@@ -174,6 +222,7 @@ pub(crate) unsafe extern "C" fn after_any_join(frame: *mut Frame) -> usize {
     if let Some(thread) = thread::current_if_known() {
         thread.joining = core::ptr::null_mut();
     }
+    heap::set_quiet(false);
     match mode() {
         Mode::Off => {}
         Mode::Record if result != 0 => record::failure(Kind::Join, result),
@@ -236,9 +285,11 @@ front!(
 pub(crate) unsafe extern "C" fn detach(handle: usize, _place: usize) -> c_int {
     let known = thread::find(handle);
     // SAFETY: the program passed a handle.
-    let result = unsafe { real::detach(handle) };
+    let real = || unsafe { real::detach(handle) };
+    // SAFETY: a block stays until its thread is joined or detached.
+    let result = known.and_then(|block| unsafe { stacks::detach(block, handle, real) }).unwrap_or_else(real);
     if let (0, Some(block)) = (result, known) {
-        // SAFETY: a block stays until its thread is joined, which can't happen any more.
+        // SAFETY: as above.
         unsafe { thread::detach(block) };
     }
     result

@@ -27,10 +27,11 @@ const RULES: &[Rule] = &[
     Rule { package: "relive-trace", workspace: &["relive-order"], outside: Some(&[]) },
     Rule { package: "relive-symbols", workspace: &[], outside: Some(&[]) },
     Rule { package: "relive-calls", workspace: &[], outside: Some(&[]) },
+    Rule { package: "relive-heap", workspace: &[], outside: Some(&[]) },
     Rule { package: "relive-sys", workspace: &[], outside: Some(&[]) },
     Rule {
         package: "relive-rt",
-        workspace: &["relive-order", "relive-trace", "relive-calls", "relive-sys"],
+        workspace: &["relive-order", "relive-trace", "relive-calls", "relive-heap", "relive-sys"],
         outside: Some(&[]),
     },
     Rule {

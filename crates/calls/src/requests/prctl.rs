@@ -91,6 +91,9 @@ pub(super) const OPTIONS: &[Row] = &[
     refused("PR_TIMER_CREATE_RESTORE_IDS", 77, EINVAL),
     plain("PR_FUTEX_HASH", 78),
     refused("PR_RSEQ_SLICE_EXTENSION", 79, EINVAL),
+    // Of other processors.
+    refused("PR_GET_CFI", 80, EINVAL),
+    refused("PR_SET_CFI", 81, EINVAL),
     writes("PR_GET_AUXV", 0x4155_5856, &[out(1, Capped { length: 2 })]),
     plain("PR_SET_VMA", 0x5356_4d41),
     plain("PR_SET_PTRACER", 0x5961_6d61),
@@ -114,6 +117,7 @@ pub(super) const PROCESSOR: &[Row] = &[
     refused("ARCH_MAP_VDSO_X32", 0x2001, EINVAL),
     refused("ARCH_MAP_VDSO_32", 0x2002, EINVAL),
     refused("ARCH_MAP_VDSO_64", 0x2003, EINVAL),
+    // The numbers of shadow stacks before kernels had them: libraries of that time ask, and every kernel says no.
     refused("ARCH_CET_STATUS", 0x3001, EINVAL),
     refused("ARCH_CET_DISABLE", 0x3002, EINVAL),
     refused("ARCH_CET_LOCK", 0x3003, EINVAL),

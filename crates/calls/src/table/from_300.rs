@@ -3,7 +3,7 @@
 //! Apart so that no file of the table is too long to read.
 
 use super::{E2BIG, EINVAL, ENOSYS, EOVERFLOW, EPERM, PLAIN, call, on, out};
-use crate::Bytes::{Buffers, Counted, Fixed, Flagged, Handle, Result as Returned, Sized};
+use crate::Bytes::{Buffers, Counted, Fixed, Flagged, Handle, Result as Returned, Room};
 use crate::Call;
 use crate::Effect::{Exec, Memory, Schedule};
 use crate::Request::Prlimit;
@@ -37,7 +37,8 @@ pub(super) static CALLS: [Call; 35] = [
     call("finit_module", EPERM),
     // A structure that is too long is told the kernel's length.
     call("sched_setattr", Emulate(&[on(1, Fixed(4), Error(E2BIG))])),
-    call("sched_getattr", Emulate(&[out(1, Sized { most: 2 })])),
+    // Newer kernels clear what is left of the room.
+    call("sched_getattr", Emulate(&[out(1, Room { length: 2 })])),
     call("renameat2", PLAIN),
     // A filter would be asked about the calls of the runtime.
     call("seccomp", Refuse(EINVAL)),

@@ -8,9 +8,9 @@ use crate::Call;
 use crate::Effect::{Futex, Memory, Signals};
 use crate::Request::QuotactlFd;
 use crate::Treatment::{ByRequest, Emulate, Execute, Refuse};
-use crate::When::SuccessOr;
+use crate::When::{Error, SuccessOr};
 
-/// The processor has no shadow stacks.
+/// The processor has no shadow stacks, the kernel no security module with the attribute.
 const EOPNOTSUPP: u16 = 95;
 
 #[rustfmt::skip]
@@ -57,8 +57,11 @@ pub(super) static CALLS: [Call; 48] = [
     call("futex_requeue", Execute(Futex)),
     call("statmount", Emulate(&[out(1, Sized { most: 2 })])),
     call("listmount", Emulate(&[out(1, Counted { each: 8, most: 2 })])),
-    // The length that would have been enough comes also with the failure.
-    call("lsm_get_self_attr", Emulate(&[on(2, Fixed(4), SuccessOr(E2BIG)), out(1, Value { length: 2 })])),
+    // The length comes also with failures: what would have been enough, after some modules had their say, or none.
+    call("lsm_get_self_attr", Emulate(&[
+        on(2, Fixed(4), SuccessOr(E2BIG)), on(2, Fixed(4), Error(EOPNOTSUPP)),
+        on(1, Value { length: 2 }, SuccessOr(E2BIG)),
+    ])),
     /* 460 */
     call("lsm_set_self_attr", PLAIN),
     call("lsm_list_modules", Emulate(&[on(1, Fixed(4), SuccessOr(E2BIG)), out(0, Value { length: 1 })])),

@@ -58,16 +58,23 @@ impl Desk {
         arguments: impl IntoIterator<Item = A>,
         stdin: Stdio,
     ) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_relive"))
-            .args(arguments)
+        self.here(Command::new(env!("CARGO_BIN_EXE_relive")).args(arguments).stdin(stdin)).spawn().unwrap()
+    }
+
+    /// A shell's script, which finds `relive` as `$RELIVE`, with its output captured.
+    pub(crate) fn shell(&self, script: &str) -> Run {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).env("RELIVE", env!("CARGO_BIN_EXE_relive")).stdin(Stdio::null());
+        self.finish(self.here(&mut shell).spawn().unwrap())
+    }
+
+    fn here<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
             .current_dir(self.folder.path())
             .env("RELIVE_TRACE_DIR", self.path("traces"))
             .env("XDG_CACHE_HOME", self.path("cache"))
-            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
     }
 
     /// Waits for it.

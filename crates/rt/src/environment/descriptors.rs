@@ -6,13 +6,16 @@
 use crate::runtime;
 use core::sync::atomic::{AtomicU8, Ordering};
 use relive_sys::syscall;
-use relive_sys::syscall::number::{CLOSE, CLOSE_RANGE, DUP, DUP2, DUP3, FCNTL};
+use relive_sys::syscall::number::{CLOSE, CLOSE_RANGE, DUP, DUP2, DUP3, FCNTL, PSELECT6, SELECT};
 
 /// Descriptors above these are not followed: a program that writes to its output by such a one shows nothing.
 const FOLLOWED: usize = 4096;
 
 /// For each descriptor 0, or the descriptor of the launcher (1 or 2) that shows what is written to it.
 static SHOWN: [AtomicU8; FOLLOWED] = [const { AtomicU8::new(0) }; FOLLOWED];
+
+/// Bits of libc's set of descriptors.
+const SET_OF_LIBC: i32 = 1024;
 
 const F_DUPFD: usize = 0;
 const F_DUPFD_CLOEXEC: usize = 1030;
@@ -37,6 +40,31 @@ fn duplicate(from: usize, to: usize) {
     set(to, shown_by(from).unwrap_or(0) as u8);
 }
 
+/// Whether the kernel looks at a part of the sets only: `select` for more descriptors than a set of libc's has, as
+/// programs ask that pass the limit on descriptors.
+pub(super) fn depends_on_table(number: usize, arguments: &[usize; 6]) -> bool {
+    matches!(number, SELECT | PSELECT6) && arguments[0] as i32 > SET_OF_LIBC
+}
+
+/// Descriptors for which the kernel has room in this process: more are in no set. The most there can be if it does not
+/// say.
+#[inline(never)] // Its buffer would weigh on the stack of every call.
+pub(super) fn table_size() -> usize {
+    let mut text = [0; 1024];
+    let fd = syscall::open(b"/proc/self/status\0", syscall::O_RDONLY);
+    if fd < 0 {
+        return usize::MAX;
+    }
+    let length = usize::try_from(syscall::read(fd as u32, &mut text)).unwrap_or(0);
+    syscall::close(fd as u32);
+    stated_size(&text[..length]).unwrap_or(usize::MAX)
+}
+
+fn stated_size(status: &[u8]) -> Option<usize> {
+    let line = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"FDSize:"))?;
+    core::str::from_utf8(line).ok()?.trim().parse().ok()
+}
+
 /// After a call of the program that succeeded or failed as recorded.
 pub(super) fn follow(number: usize, arguments: &[usize; 6], result: isize) {
     let follows = matches!(number, CLOSE | DUP | DUP2 | FCNTL | DUP3 | CLOSE_RANGE);
@@ -59,7 +87,19 @@ pub(super) fn follow(number: usize, arguments: &[usize; 6], result: isize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLOSE, CLOSE_RANGE, DUP2, F_DUPFD, FCNTL, follow, set, shown_by};
+    use super::{CLOSE, CLOSE_RANGE, DUP2, F_DUPFD, FCNTL, SELECT, depends_on_table, follow, set, shown_by};
+    use super::{stated_size, table_size};
+
+    #[test]
+    fn sets_larger_than_libcs_go_by_the_kernels_table() {
+        assert!(depends_on_table(SELECT, &[1025, 0, 0, 0, 0, 0]));
+        assert!(!depends_on_table(SELECT, &[1024, 0, 0, 0, 0, 0]));
+        // The kernel takes a number of 32 bits, and fails with a negative one.
+        assert!(!depends_on_table(SELECT, &[0xffff_ffff, 0, 0, 0, 0, 0]));
+        assert_eq!(stated_size(b"Name:\tx\nFDSize:\t256\nGroups:\t0 \n"), Some(256));
+        assert_eq!(stated_size(b"Name:\tx\n"), None);
+        assert!((64..1 << 20).contains(&table_size()));
+    }
 
     #[test]
     fn duplicates_show_what_their_original_shows_until_they_are_closed() {

@@ -103,6 +103,24 @@ pub(super) unsafe fn carry_out(thread: &mut Thread, number: usize, arguments: &[
     }
 }
 
+/// A mapping that the recording does not know: among our own, so that it is in nobody's way.
+///
+/// # Safety
+/// As for the call itself.
+pub(super) unsafe fn map_apart(arguments: &[usize; 6]) -> isize {
+    let [address, length, protection, flags, fd, offset] = *arguments;
+    if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 || flags & MAP_ANONYMOUS == 0 {
+        // SAFETY: the caller's promise.
+        return unsafe { syscall6(MMAP, address, length, protection, flags, fd, offset) };
+    }
+    let mapped = syscall::mmap(length, flags as u32, -1, 0);
+    if mapped > 0 {
+        // SAFETY: the mapping that was just made.
+        unsafe { syscall6(MPROTECT, mapped as usize, length, protection, 0, 0, 0) };
+    }
+    mapped
+}
+
 unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
     let mut space = SPACE.lock();
     // SAFETY: the caller's promise.
@@ -122,7 +140,7 @@ unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> 
         if !thread.joining.is_null() {
             thread.join_clock((*thread.joining).clock_base());
         }
-        record::shared(&internal(Internal::Memory).clock, Kind::LibcCall);
+        record::shared_quietly(&internal(Internal::Memory).clock, Kind::LibcCall);
         result
     }
 }

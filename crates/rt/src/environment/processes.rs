@@ -3,23 +3,27 @@
 //! The program sees the recorded process ids only; where it names a process to
 //! the kernel, the id of the one that plays its part is put in.
 
-use super::{Trapped, images, own_id};
+use super::ordered::Ordered;
+use super::{Trapped, heap, images, own_id};
+use crate::object::Internal;
+use crate::process::{Child, Creation};
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
 use crate::{outside, process, writer};
 use core::sync::atomic::{AtomicU64, Ordering};
-use relive_sys::dispatch;
 use relive_sys::signal::Context;
 use relive_sys::syscall::number::{
-    CLONE, CLONE3, EXIT_GROUP, FORK, KILL, PIDFD_SEND_SIGNAL, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO, TGKILL, TKILL, VFORK,
-    WAIT4, WAITID,
+    CLONE, CLONE3, EXIT, EXIT_GROUP, FORK, KILL, PIDFD_SEND_SIGNAL, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO, TGKILL, TKILL,
+    VFORK, WAIT4, WAITID,
 };
 use relive_sys::syscall::{self, syscall6};
+use relive_sys::{dispatch, tls};
 
 const ENOSYS: isize = -38;
 const CLONE_VM: usize = 0x100;
 const CLONE_VFORK: usize = 0x4000;
+const CLONE_SETTLS: usize = 0x8_0000;
 const CLONE_THREAD: usize = 0x1_0000;
 const WSTOPPED: usize = 2;
 const WEXITED: usize = 4;
@@ -32,6 +36,27 @@ const CHILDREN: usize = 1024;
 
 /// Recorded and present id of each child, in one word; 0 where there is none.
 static PLAYED: [AtomicU64; CHILDREN] = [const { AtomicU64::new(0) }; CHILDREN];
+
+/// Held while a process is made.
+static FORKS: Ordered<()> = Ordered::new(Internal::Processes, ());
+
+/// One fork after the other.
+pub(super) fn in_turn<R>(fork: impl FnOnce() -> R) -> R {
+    let turn = FORKS.enter();
+    let result = fork();
+    FORKS.raise();
+    drop(turn);
+    result
+}
+
+/// Frees the lock in a fork child.
+///
+/// # Safety
+/// Only in a fork child while it has one thread.
+pub(super) unsafe fn reset_after_fork() {
+    // SAFETY: the caller's promise.
+    unsafe { FORKS.reset_after_fork() };
+}
 
 fn remember(recorded: u32, present: u32) {
     let entry = u64::from(recorded) << 32 | u64::from(present);
@@ -67,15 +92,41 @@ fn forget(recorded: u32) {
 pub(super) unsafe fn create(context: &mut Context) -> Trapped {
     let (number, arguments) = (context.number(), context.arguments());
     if number == CLONE && arguments[1] != 0 {
+        let mut given = 0;
         if arguments[0] & CLONE_THREAD != 0 {
+            if arguments[0] & CLONE_SETTLS != 0 {
+                given = announce(arguments[4]);
+            }
             process::about_to_clone();
         }
         // SAFETY: the caller's promise; the call names a stack.
-        unsafe { context.clone_on_return() };
+        unsafe { context.clone_on_return(given) };
         return Trapped::GoesOn;
     }
     // SAFETY: the program's own call.
     unsafe { create_directly(number, &arguments) }.map_or(Trapped::Other, Trapped::Result)
+}
+
+/// Announces a thread that no front announced: libc makes it for itself, or a library found libc's functions past ours.
+/// Returns what the thread is given: its block, or 0.
+fn announce(handle: usize) -> usize {
+    let Some(thread) = thread::current_if_known() else { return 0 };
+    if !thread.newborn.is_null() || thread.unseen {
+        return 0;
+    }
+    let Creation::Child(child) = process::before_create(0) else { return 0 };
+    // SAFETY: the block that was just made for it, which nobody else knows.
+    unsafe {
+        (*child).unannounced = true;
+        (*child).start = [handle; 2];
+    }
+    child as usize
+}
+
+/// What such a thread does first.
+pub(super) extern "C" fn started(given: usize) {
+    // SAFETY: what `announce` returned for this thread.
+    unsafe { process::thread_started(given as Child, tls::thread_pointer()) };
 }
 
 /// [`create`] for a call that came by a jump: of a child on another stack nobody would know where it goes on, as in a
@@ -100,8 +151,12 @@ pub(super) unsafe fn create_directly(number: usize, arguments: &[usize; 6]) -> O
 }
 
 unsafe fn fork(number: usize, arguments: &[usize; 6]) -> isize {
+    // The child must find the heap whole, and as the recorded order says.
+    let heap = heap::hold();
+    process::about_to_fork();
     // SAFETY: the caller's promise.
     let present = unsafe { dispatch::program_call(number, arguments) };
+    drop(heap);
     if present == 0 {
         dispatch::arm();
         for place in &PLAYED {
@@ -109,21 +164,21 @@ unsafe fn fork(number: usize, arguments: &[usize; 6]) -> isize {
         }
         return 0;
     }
-    settle(number, present)
+    settle(present)
 }
 
 /// The id of a new process, or why there is none, as the program sees it.
-fn settle(number: usize, present: isize) -> isize {
+pub(super) fn settle(present: isize) -> isize {
     let Some(thread) = thread::current_if_known() else { return present };
     match runtime::mode() {
         Mode::Off => present,
         Mode::Record => {
             // SAFETY: no pieces.
-            unsafe { writer::append_call(thread, number, present, &|_| {}) };
+            unsafe { writer::append_call(thread, CLONE, present, &|_| {}) };
             present
         }
         Mode::Replay => {
-            let taken = replayed::take(number);
+            let taken = replayed::take(CLONE);
             if present > 0 && taken.result > 0 {
                 remember(taken.result as u32, present as u32);
             }
@@ -137,10 +192,23 @@ pub(super) extern "C" fn created(flags: usize, result: isize) -> isize {
     if flags & CLONE_VFORK != 0 && result > 0 {
         images::release(result as u32);
     }
-    if flags & CLONE_THREAD != 0 || thread::current_if_known().is_none() {
+    if flags & CLONE_THREAD != 0
+        && let Some(thread) = thread::current_if_known()
+        && !thread.newborn.is_null()
+    {
+        let child = thread.newborn;
+        // SAFETY: the block of the thread that was just made, or not; it stays until the thread is joined.
+        unsafe {
+            if (*child).unannounced {
+                process::after_create(child, (*child).start[0], false, -result.min(0) as i32, 0);
+            }
+        }
         return result;
     }
-    settle(CLONE, result)
+    if flags & CLONE_THREAD != 0 || thread::current_if_known().is_none_or(|thread| thread.unseen) {
+        return result;
+    }
+    settle(result)
 }
 
 /// After `wait4` or `waitid` in a replay: waits until the child that plays the part of the recorded one has changed in
@@ -208,17 +276,42 @@ pub(super) unsafe fn signal(thread: &mut Thread, number: usize, arguments: &[usi
             return result;
         }
     }
-    let mut given = *arguments;
     if matches!(number, KILL | TGKILL) {
-        let Some(target) = present(arguments[0] as u32) else { return replayed::take(number).result };
-        given[0] = target as usize;
-        if number == TGKILL && arguments[1] == arguments[0] {
-            given[1] = target as usize;
-        }
         // SAFETY: the caller's promise. It may end the process: so the record is taken afterwards.
-        unsafe { dispatch::program_call(number, &given) };
+        unsafe { send(number, arguments) };
     }
     replayed::take(number).result
+}
+
+/// The thread that plays the part of a recorded one. The first of a process has its id; of others the program must have
+/// asked for it, unless libc names the thread, which knows the present one.
+fn present_thread(named: u32, process: u32) -> u32 {
+    let mut found = None;
+    thread::each(|thread| {
+        if thread.recorded_tid == named {
+            found = Some(thread.tid);
+        }
+        found.is_none()
+    });
+    found.unwrap_or(if present(named) == Some(process) { process } else { named })
+}
+
+/// Sends a signal in a replay, to the process that plays the part of the recorded one.
+///
+/// # Safety
+/// As for the call itself.
+pub(super) unsafe fn send(number: usize, arguments: &[usize; 6]) -> isize {
+    let mut given = *arguments;
+    // Every process of the group, or every process there is, may be named as well: zero and below.
+    if (arguments[0] as i32) > 0 && number != TKILL && number != PIDFD_SEND_SIGNAL {
+        let Some(target) = present(arguments[0] as u32) else { return 0 };
+        given[0] = target as usize;
+        if number == TGKILL {
+            given[1] = present_thread(arguments[1] as u32, target) as usize;
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { dispatch::program_call(number, &given) }
 }
 
 /// The end of a thread, or of the process.
@@ -229,6 +322,9 @@ pub(super) unsafe fn exit(number: usize, arguments: &[usize; 6]) -> isize {
     // A child that shares our memory, on its way to another image, is not the process that the recording knows.
     if number == EXIT_GROUP && runtime::mode() == Mode::Record && syscall::getpid() == runtime::pid() {
         process::gone();
+    }
+    if number == EXIT && thread::current_if_known().is_some_and(|thread| thread.unannounced && !thread.finished) {
+        process::thread_finished();
     }
     // SAFETY: the caller's promise.
     unsafe { dispatch::program_call(number, arguments) }

@@ -5,9 +5,12 @@
 //! call would end the program.
 
 use super::{Trapped, memory};
+use crate::replay::calls as replayed;
+use crate::thread::Thread;
+use crate::writer;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_sys::dispatch::{self, SIGSYS};
-use relive_sys::signal::Context;
+use relive_sys::signal::{Context, Info};
 use relive_sys::syscall;
 use relive_sys::syscall::number::{
     EPOLL_PWAIT, EPOLL_PWAIT2, PPOLL, PSELECT6, RT_SIGACTION, RT_SIGPROCMASK, RT_SIGRETURN, RT_SIGSUSPEND, SIGALTSTACK,
@@ -71,6 +74,24 @@ pub(super) fn foreign() {
     // SAFETY: the kernel reads an action of four words.
     unsafe { syscall::syscall6(RT_SIGACTION, SIGSYS as usize, default.as_ptr().addr(), 0, MASK_BYTES, 0, 0) };
     syscall::tgkill(syscall::getpid(), syscall::gettid(), SIGSYS);
+}
+
+/// What the kernel tells a handler fits in here; behind it are zeros.
+const TOLD_BYTES: usize = 48;
+
+/// Keeps what a handler is told that is about to run: it stands there as what its way back would have taken in.
+pub fn keep_signal(thread: &mut Thread, info: &Info) {
+    let told = core::ptr::from_ref(info).addr();
+    // SAFETY: the beginning of `info`.
+    unsafe { writer::append_call(thread, RT_SIGRETURN, 0, &|visit| visit(told, TOLD_BYTES)) };
+}
+
+/// In a replay, what the recorded handler was told.
+pub fn recall_signal(info: &mut Info) {
+    let mut filler = replayed::take(RT_SIGRETURN).filler();
+    // SAFETY: the beginning of `info`, which is plain data.
+    unsafe { filler.fill(core::ptr::from_mut(info).addr(), TOLD_BYTES) };
+    filler.finish(RT_SIGRETURN);
 }
 
 /// Carries out the call if it is one of these.

@@ -6,7 +6,9 @@
 use super::{Replay, acting, past_the_end_of_calls, signals};
 use crate::inputs::Recorded;
 use crate::report::{self, Met};
-use relive_sys::syscall::number::EXECVE;
+use core::sync::atomic::AtomicU32;
+use relive_sys::syscall;
+use relive_sys::syscall::number::{CLOCK_NANOSLEEP, EXECVE, NANOSLEEP};
 use relive_trace::control::cause;
 use relive_trace::record::{Place, Record};
 
@@ -57,6 +59,45 @@ pub fn failure_of_exec() -> Option<isize> {
         }
         _ => None,
     }
+}
+
+/// Whether a record is of a sleep that nothing interrupted. How often a program sleeps until another thread has set a
+/// variable is a matter of time, and no order says it: so replays do not count such sleeps.
+pub fn is_full_sleep(record: &Record) -> bool {
+    matches!(record, &Record::Call { number, result: 0, .. } if is_sleep(usize::from(number)))
+}
+
+/// Whether a call does nothing but sleep.
+pub fn is_sleep(number: usize) -> bool {
+    matches!(number, NANOSLEEP | CLOCK_NANOSLEEP)
+}
+
+/// A sleep that the recording does not tell of in particular: nothing interrupted it. Returns at once, but for whoever
+/// sleeps again and again: others must come to what it waits for. `false` if the recording does tell of it.
+pub fn sleep(number: usize) -> bool {
+    /// Sleeps in a row that cost nothing.
+    const FREE: u32 = 4;
+    const PAUSE_MS: u32 = 1;
+    signals::deliver_due();
+    signals::deliver_computing();
+    let r = &mut acting().replay;
+    r.skip_hashes();
+    let next = r.values.at(r.events);
+    if matches!(next, Some(Record::Call { number: recorded, .. }) if usize::from(recorded) == number) {
+        return false;
+    }
+    if r.values.position().is_none() && r.events == r.total && !r.finished_in_recording {
+        return false;
+    }
+    let (event, count) = r.sleeps;
+    r.sleeps = if event == r.events { (event, count + 1) } else { (r.events, 1) };
+    if r.sleeps.1 > FREE {
+        let never = AtomicU32::new(0);
+        syscall::futex_wait(&never, 0, Some(PAUSE_MS));
+    } else {
+        syscall::sched_yield();
+    }
+    true
 }
 
 /// The program made another call than recorded, or one that takes in another number of bytes.

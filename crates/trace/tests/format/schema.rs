@@ -82,6 +82,7 @@ fn the_codes_are_as_published() {
         (stop::NO_LAUNCHER, "no launcher"),
         (stop::CLOSED, "closed"),
         (stop::REFUSED, "refused"),
+        (stop::LIMIT, "limit"),
     ];
     assert_eq!(codes("Reasons to stop"), own(&stops));
 }

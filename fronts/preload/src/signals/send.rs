@@ -34,7 +34,7 @@ fn send(number: c_int, target: Target, place: usize, effect: impl FnOnce() -> c_
         Mode::Record => {
             record::shared(&internal(Internal::Signals).clock, Kind::Kill);
             outside::may_wake();
-            let error = effect();
+            let error = environment::unseen(effect);
             if error != 0 {
                 record::failure(Kind::Kill, error);
             }
@@ -52,7 +52,7 @@ fn send(number: c_int, target: Target, place: usize, effect: impl FnOnce() -> c_
             if stopped {
                 leave();
             }
-            let error = if suppressed { 0 } else { effect() };
+            let error = if suppressed { 0 } else { environment::unseen(effect) };
             if !stopped {
                 leave();
             }

@@ -1,0 +1,81 @@
+//! A command recorded with its environment and replayed with its inputs gone, in
+//! another folder and with more environment: it must print the same.
+//!
+//! Apart from the tests because programs, guests and single calls are judged alike.
+#![allow(dead_code, reason = "each test binary uses the part it needs")]
+
+use crate::text;
+use crate::timed::{Ended, RELIVE, run};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// The first replay goes by timestamps and learns, the others go by what it learnt.
+const REPLAYS: usize = 3;
+/// Recordings of one case.
+const RECORDINGS: usize = 3;
+
+/// A folder of inputs that is gone when the replay comes.
+pub(crate) fn inputs(folder: &Path) {
+    std::fs::create_dir(folder).expect("a folder");
+    std::fs::write(folder.join("small"), "one two\nthree four\n").expect("an input");
+    std::fs::write(folder.join("large"), text::text(600_000, 5)).expect("an input");
+    std::fs::write(folder.join("doomed"), "").expect("an input");
+}
+
+/// The guest `guests/environment/NAME.c`, built into `folder`.
+pub(crate) fn guest(folder: &Path, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../guests/environment/{name}.c"));
+    let program = folder.join(name);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-D_GNU_SOURCE", "-o"]);
+    run(compiler.arg(&program).arg(source), LIMIT).expect_code(0);
+    program
+}
+
+/// One recording of `command`, which runs where its inputs are, and replays of it without them.
+fn once(command: &[&str], scratch: &Path) -> Ended {
+    let (here, trace) = (scratch.join("inputs"), scratch.join("trace"));
+    inputs(&here);
+    let mut record = Command::new(RELIVE);
+    record.args(["record", "--environment", "-o"]).arg(&trace).arg("--").args(command).current_dir(&here);
+    let recorded = run(&mut record, LIMIT);
+    let said = recorded.stderr.lines().find(|line| line.contains("recording stopped") || line.contains("not recorded"));
+    assert!(said.is_none(), "{}: {said:?}", recorded.line);
+    std::fs::remove_dir_all(&here).expect("the inputs are gone");
+    for number in 1..=REPLAYS {
+        let mut replay = Command::new(RELIVE);
+        // More environment moves the stack of whoever has it.
+        replay.arg("replay").arg(&trace).current_dir("/").env("LONGER", "x".repeat(100 * number));
+        let replayed = run(&mut replay, LIMIT);
+        assert_eq!(replayed.code, recorded.code, "{} replay {number}\n{}", recorded.line, replayed.stderr);
+        assert_eq!(replayed.text(), recorded.text(), "{} replay {number}\n{}", recorded.line, replayed.stderr);
+        assert!(!here.exists(), "{}: replay {number} made {}", recorded.line, here.display());
+    }
+    std::fs::remove_dir_all(&trace).expect("the trace is ours");
+    recorded
+}
+
+/// Records and replays `command`; recordings of what `varies` must differ. What one of them printed.
+pub(crate) fn check(varies: bool, command: impl Fn(&Path) -> Vec<String>) -> String {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let command = command(scratch.path());
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let recordings: Vec<Vec<u8>> = (0..RECORDINGS).map(|_| once(&words, scratch.path()).stdout).collect();
+    let differ = recordings.iter().any(|recording| *recording != recordings[0]);
+    assert!(!varies || differ, "{words:?} takes nothing from outside");
+    assert!(!recordings[0].is_empty(), "{words:?} prints nothing");
+    String::from_utf8_lossy(&recordings[0]).into_owned()
+}
+
+pub(crate) fn guest_with(name: &'static str, arguments: &'static [&'static str]) -> impl Fn(&Path) -> Vec<String> {
+    move |scratch| {
+        let program = guest(scratch, name).to_str().expect("UTF-8").to_owned();
+        std::iter::once(program).chain(arguments.iter().map(|&word| word.to_owned())).collect()
+    }
+}
+
+pub(crate) fn words(command: &'static [&'static str]) -> impl Fn(&Path) -> Vec<String> {
+    move |_| command.iter().map(|&word| word.to_owned()).collect()
+}

@@ -1,0 +1,79 @@
+//! What threads share behind a lock of ours and use in the recorded order.
+//!
+//! Each use is an event, taken before its effect with the lock held, because the
+//! effect may have events of its own: it maps memory. No handler of the program
+//! runs meanwhile: it could come here, too.
+
+use crate::object::{Internal, internal};
+use crate::runtime::{self, Mode};
+use crate::{process, record, replay, thread};
+use relive_order::Kind;
+use relive_sys::lock::{Guard, Lock};
+
+/// A value that threads use in the recorded order.
+#[derive(Debug)]
+pub(super) struct Ordered<T> {
+    lock: Lock<T>,
+    object: Internal,
+}
+
+impl<T> Ordered<T> {
+    pub(super) const fn new(object: Internal, value: T) -> Self {
+        Self { lock: Lock::new(value), object }
+    }
+
+    /// Takes the event and the lock.
+    pub(super) fn enter(&self) -> Guard<'_, T> {
+        let cell = internal(self.object);
+        match among_others() {
+            Mode::Off => self.lock.lock(),
+            Mode::Record => {
+                let guard = self.lock.lock();
+                record::shared_quietly(&cell.clock, Kind::LibcCall);
+                guard
+            }
+            Mode::Replay => {
+                replay::enter(Kind::LibcCall, 0);
+                let guard = self.lock.lock();
+                replay::leave(Kind::LibcCall, &[cell], false);
+                guard
+            }
+        }
+    }
+
+    /// Runs `operation` as the effect of an event.
+    pub(super) fn with<R>(&self, operation: impl FnOnce(&mut T) -> R) -> R {
+        let mut guard = self.enter();
+        let result = operation(&mut guard);
+        self.raise();
+        result
+    }
+
+    /// Whoever comes next comes after what the effect recorded, too, or a replay could wait in a circle.
+    pub(super) fn raise(&self) {
+        if runtime::mode() == Mode::Record {
+            record::raise(&internal(self.object).clock);
+        }
+    }
+
+    /// For one who is alone.
+    pub(super) fn in_any_order(&self) -> Guard<'_, T> {
+        self.lock.lock()
+    }
+
+    /// Frees the lock in a fork child.
+    ///
+    /// # Safety
+    /// Only in a fork child while it has one thread.
+    pub(super) unsafe fn reset_after_fork(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.lock.reset_after_fork() };
+    }
+}
+
+/// What the calling thread is doing: [`Mode::Off`] also if it was always alone, as there is no order then.
+fn among_others() -> Mode {
+    let Some(thread) = thread::current_if_known() else { return Mode::Off };
+    process::settle_fork(thread);
+    if thread.was_always_alone() { Mode::Off } else { runtime::mode() }
+}

@@ -1,0 +1,183 @@
+//! `malloc` and kin, where the environment is recorded: libc's functions are made
+//! into jumps to the ones here.
+//!
+//! They are not exported, because a program whose environment is not recorded must
+//! keep libc's heap at full speed, and one that brings its own must keep that.
+//! What libc gave out before our constructor stays where it is: such blocks are
+//! moved when they change size, and never freed.
+
+use crate::real::{self, errno, set_errno};
+use core::ffi::{CStr, c_int};
+use core::ptr::null_mut;
+use relive_rt::environment::heap;
+use relive_rt::report;
+use relive_sys::lookup::next_symbol;
+use relive_sys::sites;
+
+const ENOMEM: c_int = 12;
+const EINVAL: c_int = 22;
+const PAGE: usize = 4096;
+/// Bits of the size in front of a block of libc's that are not the size.
+const FLAGS: usize = 7;
+/// Such a block is a mapping of its own.
+const MAPPED: usize = 2;
+
+/// The functions by the names under which libc alone has them; others may define the usual ones.
+fn own_names() -> [(&'static CStr, usize); 7] {
+    [
+        (c"__libc_malloc", malloc as *const () as usize),
+        (c"__libc_free", free as *const () as usize),
+        (c"__libc_calloc", calloc as *const () as usize),
+        (c"__libc_realloc", realloc as *const () as usize),
+        (c"__libc_memalign", memalign as *const () as usize),
+        (c"__libc_valloc", valloc as *const () as usize),
+        (c"__libc_pvalloc", pvalloc as *const () as usize),
+    ]
+}
+
+/// Those without such a name.
+fn further() -> [(&'static CStr, usize); 3] {
+    [
+        (c"aligned_alloc", memalign as *const () as usize),
+        (c"posix_memalign", posix_memalign as *const () as usize),
+        (c"malloc_usable_size", malloc_usable_size as *const () as usize),
+    ]
+}
+
+/// Functions of libc's heap lie no farther apart.
+const NEAR: usize = 64 * 1024;
+
+/// Takes libc's place.
+pub(crate) fn take_over() {
+    let own = own_names();
+    let first = next_symbol(own[0].0, None);
+    if own.iter().any(|(name, _)| next_symbol(name, None) == 0) {
+        return report::line(format_args!(
+            "the heap of this C library is not known; its addresses may differ in a replay"
+        ));
+    }
+    for (name, target) in own.into_iter().chain(further()) {
+        let found = next_symbol(name, None);
+        if found.abs_diff(first) < NEAR {
+            // SAFETY: functions of libc's, all longer than the jump; at start-up nobody else runs them.
+            unsafe { sites::divert(found, target) };
+        }
+    }
+}
+
+fn no_memory() -> *mut u8 {
+    set_errno(ENOMEM);
+    null_mut()
+}
+
+#[cold]
+fn misuse(what: &str) -> ! {
+    report::line(format_args!("{what}(): invalid pointer"));
+    // SAFETY: ends the process.
+    unsafe { real::abort() };
+    unreachable!("abort does not return")
+}
+
+unsafe extern "C" fn malloc(size: usize) -> *mut u8 {
+    heap::allocate(size).map_or_else(no_memory, |block| block.address)
+}
+
+unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut u8 {
+    let Some(block) = count.checked_mul(size).and_then(heap::allocate) else { return no_memory() };
+    if !block.zero {
+        // SAFETY: the block that was just given out is that large.
+        unsafe { block.address.write_bytes(0, count * size) };
+    }
+    block.address
+}
+
+unsafe extern "C" fn free(pointer: *mut u8) {
+    if !heap::owns(pointer) {
+        return;
+    }
+    // SAFETY: the program's block.
+    if unsafe { heap::free(pointer) }.is_err() {
+        misuse("free");
+    }
+}
+
+unsafe extern "C" fn realloc(pointer: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: the program's block, or null.
+    unsafe {
+        if pointer.is_null() {
+            return malloc(size);
+        }
+        if size == 0 {
+            free(pointer);
+            return null_mut();
+        }
+        if !heap::owns(pointer) {
+            let new = malloc(size);
+            if !new.is_null() {
+                core::ptr::copy_nonoverlapping(pointer, new, size.min(libcs_size(pointer)));
+            }
+            return new;
+        }
+        match heap::reallocate(pointer, size) {
+            Ok(Some(moved)) => moved,
+            Ok(None) => no_memory(),
+            Err(_) => misuse("realloc"),
+        }
+    }
+}
+
+/// How many bytes a block holds that libc gave out.
+unsafe fn libcs_size(pointer: *const u8) -> usize {
+    // SAFETY: in front of each of libc's blocks stands its size with that of what stands in front.
+    let word = unsafe { pointer.cast::<usize>().sub(1).read() };
+    let taken = if word & MAPPED == 0 { size_of::<usize>() } else { 2 * size_of::<usize>() };
+    (word & !FLAGS) - taken
+}
+
+unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut u8 {
+    let Some(align) = align.checked_next_power_of_two() else {
+        set_errno(EINVAL);
+        return null_mut();
+    };
+    heap::allocate_aligned(size, align).map_or_else(no_memory, |block| block.address)
+}
+
+unsafe extern "C" fn valloc(size: usize) -> *mut u8 {
+    // SAFETY: as for the function.
+    unsafe { memalign(PAGE, size) }
+}
+
+unsafe extern "C" fn pvalloc(size: usize) -> *mut u8 {
+    match size.checked_next_multiple_of(PAGE) {
+        // SAFETY: as for the function.
+        Some(size) => unsafe { memalign(PAGE, size) },
+        None => no_memory(),
+    }
+}
+
+unsafe extern "C" fn posix_memalign(result: *mut *mut u8, align: usize, size: usize) -> c_int {
+    if !align.is_power_of_two() || align < size_of::<usize>() {
+        return EINVAL;
+    }
+    let before = errno();
+    let Some(block) = heap::allocate_aligned(size, align) else {
+        set_errno(before);
+        return ENOMEM;
+    };
+    // SAFETY: the program's place for it.
+    unsafe { result.write(block.address) };
+    0
+}
+
+unsafe extern "C" fn malloc_usable_size(pointer: *const u8) -> usize {
+    // SAFETY: the program's block, or null.
+    unsafe {
+        if pointer.is_null() {
+            0
+        } else if heap::owns(pointer) {
+            heap::usable(pointer).unwrap_or_else(|_| misuse("malloc_usable_size"))
+        } else {
+            libcs_size(pointer)
+        }
+    }
+}
