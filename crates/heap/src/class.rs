@@ -70,7 +70,7 @@ mod tests {
             for bytes in [0, 1, align, align + 1, 3000] {
                 let found = size(aligned(bytes, align).unwrap());
                 assert!(
-                    found >= bytes && found % align == 0 && found <= 2 * bytes.max(align),
+                    found >= bytes && found.is_multiple_of(align) && found <= 2 * bytes.max(align),
                     "{align} {bytes} {found}"
                 );
             }

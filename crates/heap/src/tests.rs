@@ -49,7 +49,7 @@ impl Ground for System {
 struct Heap {
     central: Box<Central>,
     system: System,
-    caches: Vec<Box<Cache>>,
+    caches: Vec<Cache>,
 }
 
 static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -58,14 +58,14 @@ impl Heap {
     fn new(threads: usize, limit: usize) -> Self {
         let start = RANGE.start + NEXT.fetch_add(1, Ordering::Relaxed) % 4096 * SPAN;
         let system = System { start, mapped: 0, limit };
-        let caches = (0..threads).map(|_| Box::new(Cache::new())).collect();
+        let caches = (0..threads).map(|_| Cache::new()).collect();
         Self { central: Box::new(Central::new(start..start + SPAN)), system, caches }
     }
 
     /// Runs `operation` as a thread; the last one has no cache.
     fn on<R>(&mut self, thread: usize, operation: impl FnOnce(Option<&mut Cache>, &mut Whole<'_>) -> R) -> R {
         let mut whole = Whole(&mut self.central, &mut self.system);
-        operation(self.caches.get_mut(thread).map(|cache| &mut **cache), &mut whole)
+        operation(self.caches.get_mut(thread), &mut whole)
     }
 }
 
@@ -178,7 +178,9 @@ fn run(steps: &[Step]) -> Vec<usize> {
             trail.push(last.address.addr() - start);
         }
     }
-    used.iter().for_each(|block| block.check(block.size));
+    for block in &used {
+        block.check(block.size);
+    }
     trail
 }
 
@@ -191,7 +193,7 @@ fn check_apart(used: &[Used], new: Used) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn blocks_keep_apart_and_lie_where_they_lay_before(steps in steps()) {
@@ -270,7 +272,9 @@ fn exhausted_memory_is_an_answer_and_what_was_given_out_stays() {
         let moved = unsafe { heap.on(0, |cache, shared| reallocate(cache, shared, blocks[0].address, size)) };
         assert_eq!(moved, Ok(None));
     }
-    blocks.iter().for_each(|block| block.check(100_000));
+    for block in &blocks {
+        block.check(100_000);
+    }
 }
 
 #[test]
