@@ -6,6 +6,7 @@
 // Times and counts are far below 2^52.
 #![allow(clippy::cast_precision_loss)]
 
+mod environment;
 mod kernels;
 mod machine;
 mod measure;
@@ -83,6 +84,9 @@ pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let target = target_folder()?;
     let place = prepare(&target)?;
     let machine = machine::Machine::describe();
+    if options.environment {
+        return run_environment(&place, &options, &machine, &target);
+    }
     let mut measured = report::Report::new(machine, &options);
     for &threads in &options.threads {
         for name in options.chosen() {
@@ -105,6 +109,28 @@ pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     }
 }
 
+/// The programs of `environment.rs` instead of all else.
+fn run_environment(
+    place: &Place,
+    options: &Options,
+    machine: &machine::Machine,
+    target: &Path,
+) -> Result<(), Box<dyn Error>> {
+    let measured = environment::measure(place, options)?;
+    let about = format!(
+        "{} × {}, Linux {}, revision {}, load average before {}; {} rounds: `cargo xtask bench --environment`.",
+        machine.processors, machine.processor, machine.kernel, machine.revision, machine.load, options.runs
+    );
+    let text = environment::markdown(&measured, &about);
+    println!("{text}");
+    let folder = if options.is_whole() { run::root().join("bench") } else { target.join("bench") };
+    fs::create_dir_all(&folder)?;
+    let file = folder.join(format!("{}-{}-environment.md", machine.date, machine.host));
+    fs::write(&file, text)?;
+    eprintln!("written to {}", file.display());
+    Ok(())
+}
+
 /// Builds the workloads and the release binary.
 fn prepare(target: &Path) -> Result<Place, Box<dyn Error>> {
     let place = Place {
@@ -115,7 +141,7 @@ fn prepare(target: &Path) -> Result<Place, Box<dyn Error>> {
     fs::create_dir_all(&place.programs)?;
     fs::create_dir_all(&place.scratch)?;
     let sources = run::root().join("workloads");
-    for name in kernels::NAMES.iter().copied().chain(["lockmicro", "idle"]) {
+    for name in kernels::NAMES.iter().copied().chain(["lockmicro", "idle", "calls"]) {
         let mut cc = Command::new("cc");
         cc.args(["-O2", "-g", "-pthread", "-o"]).arg(place.programs.join(name));
         run::step(cc.arg(sources.join(format!("{name}.c"))).arg("-lm"))?;

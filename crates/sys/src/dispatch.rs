@@ -34,6 +34,12 @@ pub fn arm() -> bool {
     unsafe { syscall6(PRCTL, PR_SET_SYSCALL_USER_DISPATCH, 1, code.start, code.len(), 0, 0) == 0 }
 }
 
+/// Whether this kernel can hand calls over.
+pub fn is_supported() -> bool {
+    // SAFETY: no pointers; it is off for the calling thread, and stays so.
+    unsafe { syscall6(PRCTL, PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0) == 0 }
+}
+
 /// Ends what [`arm`] began, in whichever image that was.
 pub fn disarm() {
     // SAFETY: no pointers.

@@ -4,13 +4,14 @@ use super::kernels;
 
 /// How to call it.
 pub(super) const USAGE: &str = "\
-usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only NAME]
+usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only NAME] [--environment]
 
   --quick       3 runs, 2 threads: a first impression; the intervals mean little
   --small       the kernels' small sizes: tries the command itself
   --threads L   numbers of threads, separated by commas [2,4]
   --runs N      runs of each kernel in each mode [10]
   --only NAME   one kernel, and none of the other tables
+  --environment what recording the environment costs, and nothing else
 
 A whole run (45 minutes) is written to bench/, any other one to bench/ in the target
 folder; what is measured so far stands there in so-far.md.
@@ -32,13 +33,16 @@ pub(super) struct Options {
     pub(super) runs: usize,
     /// One kernel instead of all.
     pub(super) only: Option<String>,
+    /// Recordings of the environment instead of all else.
+    pub(super) environment: bool,
 }
 
 impl Options {
     /// Reads the arguments; the error says what is wrong with them.
     pub(super) fn parse(args: &[String]) -> Result<Self, String> {
         let (mut threads, mut runs) = (None, None);
-        let mut options = Self { quick: false, small: false, threads: vec![2, 4], runs: RUNS, only: None };
+        let mut options =
+            Self { quick: false, small: false, threads: vec![2, 4], runs: RUNS, only: None, environment: false };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
@@ -48,6 +52,7 @@ impl Options {
                 "--threads" => {
                     threads = Some(value()?.split(',').map(|n| number(arg, n)).collect::<Result<Vec<_>, _>>()?);
                 }
+                "--environment" => options.environment = true,
                 "--runs" => runs = Some(number(arg, value()?)?),
                 "--only" => options.only = Some(known(value()?)?),
                 _ => return Err(format!("unknown argument `{arg}`")),

@@ -35,7 +35,17 @@ pub struct Check {
 
 /// All checks of the machine; `traces` is the trace folder, if one is known.
 pub fn check_host(traces: Option<&Path>) -> Vec<Check> {
-    vec![kernel(), processors(), shared_memory(), processes(), membarrier(), addresses(), debugger(), folder(traces)]
+    vec![
+        kernel(),
+        processors(),
+        shared_memory(),
+        processes(),
+        membarrier(),
+        addresses(),
+        dispatch(),
+        debugger(),
+        folder(traces),
+    ]
 }
 
 fn check(name: &'static str, state: State, found: impl Into<String>) -> Check {
@@ -103,6 +113,15 @@ fn addresses() -> Check {
             let found = format!("personality: {error}; addresses differ between runs, which nothing depends on");
             check("addresses", State::Lacking, found)
         }
+    }
+}
+
+fn dispatch() -> Check {
+    if relive_sys::dispatch::is_supported() {
+        check("dispatch", State::Fine, "system calls can be handed over: `relive record --environment` works")
+    } else {
+        let found = "no Syscall User Dispatch (Linux 5.11): `relive record --environment` does not work";
+        check("dispatch", State::Lacking, found)
     }
 }
 
