@@ -11,6 +11,7 @@ use crate::arena;
 use crate::object::Internal;
 use crate::thread::{self, Thread};
 use relive_heap::{Block, Cache, Central, Ground, Misuse, RANGE, Shared};
+use relive_sys::lock::Lock;
 use relive_sys::syscall::number::{MADVISE, MMAP, MREMAP};
 use relive_sys::syscall::syscall6;
 
@@ -30,7 +31,16 @@ pub(super) struct Whole {
 }
 
 static WHOLE: Ordered<Whole> =
-    Ordered::new(Internal::Heap, Whole { central: Central::new(RANGE), stacks: Stacks::new() });
+    Ordered::new(Internal::Heap, Whole { central: Central::new(RANGE.start..APART_START), stacks: Stacks::new() });
+
+/// What libc takes inside an operation that the recording knows as a whole: how much that is may depend on what other
+/// threads do, so it comes from elsewhere, in any order.
+static APART: Lock<Central> = Lock::new(Central::new(APART_START..RANGE.end));
+const APART_START: usize = RANGE.end - (1 << 40);
+
+fn is_apart(pointer: *const u8) -> bool {
+    pointer.addr() >= APART_START
+}
 
 /// Memory from the kernel, as if the program had asked for it.
 struct System;
@@ -57,6 +67,10 @@ pub(super) fn discard(address: usize, bytes: usize) {
 
 impl Ground for System {
     fn map(&mut self, address: usize, bytes: usize) -> bool {
+        if address >= APART_START {
+            // SAFETY: at a free address, or not at all.
+            return unsafe { syscall6(MMAP, address, bytes, READ_WRITE, FRESH, usize::MAX, 0) == address as isize };
+        }
         let mapped = map(address, bytes);
         if mapped && address == RANGE.start {
             // A small program would take up two megabytes for each of the first places it touches.
@@ -86,8 +100,8 @@ pub(super) fn with<R>(operation: impl FnOnce(&mut Whole) -> R) -> R {
 }
 
 /// Keeps others out of the shared part, from a place in the recorded order on.
-pub(super) fn hold() -> impl Drop {
-    WHOLE.enter()
+pub(super) fn hold() -> impl Sized {
+    (WHOLE.enter(), APART.lock())
 }
 
 /// Frees the lock in a fork child.
@@ -96,8 +110,19 @@ pub(super) fn hold() -> impl Drop {
 /// Only in a fork child while it has one thread.
 pub(super) unsafe fn reset_after_fork() {
     // SAFETY: the caller's promise.
-    unsafe { WHOLE.reset_after_fork() };
+    unsafe {
+        WHOLE.reset_after_fork();
+        APART.reset_after_fork();
+    }
     WHOLE.in_any_order().stacks.forget_left();
+}
+
+struct AnyWay;
+
+impl Shared for AnyWay {
+    fn with<R>(&mut self, operation: impl FnOnce(&mut Central, &mut dyn Ground) -> R) -> R {
+        operation(&mut APART.lock(), &mut System)
+    }
 }
 
 struct Way;
@@ -153,14 +178,25 @@ pub fn set_quiet(quiet: bool) {
     }
 }
 
+#[inline]
+fn is_unseen() -> bool {
+    thread::current_if_known().is_some_and(|thread| thread.unseen)
+}
+
 /// A block of `size` bytes, or `None` if there is no memory.
 #[inline]
 pub fn allocate(size: usize) -> Option<Block> {
+    if is_unseen() {
+        return relive_heap::allocate(None, &mut AnyWay, size);
+    }
     relive_heap::allocate(cache(), &mut Way, size)
 }
 
 /// The same at a multiple of `align`, a power of two.
 pub fn allocate_aligned(size: usize, align: usize) -> Option<Block> {
+    if is_unseen() {
+        return relive_heap::allocate_aligned(None, &mut AnyWay, size, align);
+    }
     relive_heap::allocate_aligned(cache(), &mut Way, size, align)
 }
 
@@ -175,7 +211,10 @@ pub fn allocate_aligned(size: usize, align: usize) -> Option<Block> {
 pub unsafe fn free(pointer: *mut u8) -> Result<(), Misuse> {
     // SAFETY: the caller's promise.
     unsafe {
-        if let Some(thread) = thread::current_if_known().filter(|thread| thread.heap_quiet) {
+        if is_apart(pointer) {
+            return relive_heap::free(None, &mut AnyWay, pointer);
+        }
+        if let Some(thread) = thread::current_if_known().filter(|thread| thread.heap_quiet || thread.unseen) {
             // A thread on a stack of the program's that never used the heap loses what libc frees for it at its end.
             if let Some(cache) = thread.heap.as_mut() {
                 cache.free_later(pointer);
@@ -195,7 +234,12 @@ pub unsafe fn free(pointer: *mut u8) -> Result<(), Misuse> {
 /// As for [`relive_heap::reallocate`].
 pub unsafe fn reallocate(pointer: *mut u8, size: usize) -> Result<Option<*mut u8>, Misuse> {
     // SAFETY: the caller's promise.
-    unsafe { relive_heap::reallocate(cache(), &mut Way, pointer, size) }
+    unsafe {
+        if is_apart(pointer) {
+            return relive_heap::reallocate(None, &mut AnyWay, pointer, size);
+        }
+        relive_heap::reallocate(cache(), &mut Way, pointer, size)
+    }
 }
 
 pub use relive_heap::{ALIGN, owns, usable};
