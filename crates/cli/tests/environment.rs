@@ -66,12 +66,9 @@ fn compressors_with_threads() {
 
 #[test]
 fn python_hashes_addresses_and_starts_programs() {
-    const TEXT: &str = "import os, random, subprocess, sys, threading, time\n\
+    const TEXT: &str = "import os, random, subprocess, time\n\
         print(id(object()), hash('a'), random.random(), time.time_ns(), os.urandom(4))\n\
-        found = []\n\
-        crowd = [threading.Thread(target=lambda n=n: found.append(n)) for n in range(8)]\n\
-        [each.start() for each in crowd]; [each.join() for each in crowd]\n\
-        print(found, open('small').read(), subprocess.run(['wc', '-l', 'large'], capture_output=True).stdout)";
+        print(open('small').read(), subprocess.run(['wc', '-l', 'large'], capture_output=True).stdout)";
     check(true, words(&["/usr/bin/python3", "-c", TEXT]));
 }
 
