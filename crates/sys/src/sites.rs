@@ -14,8 +14,9 @@
 //! into rcx, which a system call overwrites anyway, and goes to one routine for
 //! all. That one keeps all registers but rax, rcx and r11, makes the comparison
 //! and goes on behind it. To an unwinder it looks like a function that was called
-//! from the site. Sites without the comparison, and those where something may
-//! jump into the five bytes, are left to the trap.
+//! from the site. Where a `ret` and padding stand behind the instruction, the
+//! piece has a `ret` of its own to go on at. All other sites, and those where
+//! something may jump into the five bytes, are left to the trap.
 
 use crate::syscall::{number, syscall6};
 use core::arch::global_asm;
@@ -30,6 +31,14 @@ const BEHIND: [(&[u8], unsafe extern "C" fn()); 3] = [
     (&[0x3D, 0x00, 0xF0, 0xFF, 0xFF], relive_site_4096_short),
 ];
 const JUMP_BYTES: usize = 5;
+const RET: u8 = 0xC3;
+/// The form of a site with a `ret` and padding behind it.
+const RETURNS: usize = BEHIND.len();
+/// How the padding behind a `ret` begins: instructions that do nothing, of several lengths.
+const PADDING: [[u8; 2]; 7] =
+    [[0x0F, 0x1F], [0x66, 0x0F], [0x66, 0x2E], [0x66, 0x66], [0x66, 0x90], [0x90, 0x90], [0xCC, 0xCC]];
+/// Where a piece has its `ret`.
+const PIECE_RET: usize = 24;
 /// `lea rcx, [rip + …]; jmp [rip + 0]; address`
 const PIECE_BYTES: usize = 32;
 const PAGE: usize = 4096;
@@ -155,15 +164,16 @@ static HANDLER: Target = Target(AtomicPtr::new(core::ptr::null_mut()));
 pub struct Site {
     /// Offset of the instruction.
     at: usize,
-    /// Index into [`BEHIND`].
+    /// Index into [`BEHIND`], or [`RETURNS`].
     form: usize,
 }
 
 impl Site {
     const NONE: Self = Self { at: 0, form: 0 };
 
+    /// Behind the bytes that are not run any more.
     fn back(&self) -> usize {
-        self.at + CALL.len() + BEHIND[self.form].0.len()
+        BEHIND.get(self.form).map_or(self.at + JUMP_BYTES, |(bytes, _)| self.at + CALL.len() + bytes.len())
     }
 }
 
@@ -181,7 +191,7 @@ impl Sites {
         let mut at = 0;
         while at + CALL.len() < code.len() && sites.count < SITES {
             if code[at..at + 2] == CALL
-                && let Some(form) = BEHIND.iter().position(|(bytes, _)| code[at + 2..].starts_with(bytes))
+                && let Some(form) = form_of(&code[at + 2..])
             {
                 sites.list[sites.count] = Site { at, form };
                 sites.count += 1;
@@ -236,6 +246,15 @@ impl Sites {
     }
 }
 
+/// What stands behind the instruction.
+fn form_of(behind: &[u8]) -> Option<usize> {
+    let returns = || match behind {
+        [RET, first, second, ..] if PADDING.contains(&[*first, *second]) => Some(RETURNS),
+        _ => None,
+    };
+    BEHIND.iter().position(|(bytes, _)| behind.starts_with(bytes)).or_else(returns)
+}
+
 /// Makes the sites in the code at `start..end` go to `handler`. Returns how many there are; 0 too if the code can't be
 /// changed.
 ///
@@ -258,7 +277,11 @@ pub unsafe fn redirect(start: usize, end: usize, handler: Handler) -> usize {
         }
         for (index, site) in sites.as_slice().iter().enumerate() {
             let piece = pieces + index * PIECE_BYTES;
-            write_piece(piece, start + site.back(), BEHIND[site.form].1 as usize);
+            let (back, routine) = match BEHIND.get(site.form) {
+                Some(&(_, routine)) => (start + site.back(), routine as usize),
+                None => (piece + PIECE_RET, BEHIND[0].1 as usize),
+            };
+            write_piece(piece, back, routine);
             let mut jump = [0xE9, 0, 0, 0, 0];
             jump[1..].copy_from_slice(&distance(start + site.at + JUMP_BYTES, piece).to_le_bytes());
             core::ptr::copy_nonoverlapping(jump.as_ptr(), (start + site.at) as *mut u8, JUMP_BYTES);
@@ -302,6 +325,7 @@ unsafe fn write_piece(at: usize, back: usize, routine: usize) {
     piece[3..7].copy_from_slice(&distance(at + LEA_BYTES, back).to_le_bytes());
     piece[7..13].copy_from_slice(&[0xFF, 0x25, 0, 0, 0, 0]);
     piece[13..21].copy_from_slice(&routine.to_le_bytes());
+    piece[PIECE_RET] = RET;
     // SAFETY: the caller's promise: a piece of writable memory.
     unsafe { core::ptr::copy_nonoverlapping(piece.as_ptr(), at as *mut u8, PIECE_BYTES) };
 }
@@ -345,7 +369,7 @@ mod tests {
         let site = [0x0F, 0x05, 0x48, 0x3D, 0x00, 0xF0, 0xFF, 0xFF, 0xC3];
         let with = |before: &[u8], behind: &[u8]| [before, &site, behind].concat();
         assert_eq!(found(&site), [0]);
-        assert_eq!(found(&[0x0F, 0x05, 0xC3, 0x90, 0x90, 0x90, 0x90, 0x90]), []);
+        assert_eq!(found(&[0x0F, 0x05, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90]), []);
         assert_eq!(found(&with(&[0x90; 3], &[])), [3]);
         assert_eq!(found(&with(&[0x75, 0x02], &[])), [], "a short jump to the comparison");
         assert_eq!(found(&with(&[0x75, 0x00], &[])), [2], "a short jump to the site itself");
@@ -355,11 +379,34 @@ mod tests {
         assert_eq!(found(&with(&[0x0F, 0x84, 7, 0, 0, 0], &[])), []);
     }
 
+    #[test]
+    fn a_site_that_returns_needs_padding_behind_it() {
+        assert_eq!(found(&[0x0F, 0x05, 0xC3, 0x66, 0x2E, 0x0F, 0x1F]), [0]);
+        assert_eq!(found(&[0x90, 0x0F, 0x05, 0xC3, 0x0F, 0x1F, 0x40, 0x00]), [1]);
+        assert_eq!(found(&[0x0F, 0x05, 0xC3, 0x55, 0x48]), [], "another function");
+        assert_eq!(found(&[0x0F, 0x05, 0xC3, 0x0F, 0x05]), [], "another site");
+    }
+
     unsafe extern "C" fn sum(number: usize, arguments: *const [usize; 6]) -> isize {
         // SAFETY: the routine passes the address of six words.
         let arguments = unsafe { *arguments };
         let total: usize = arguments[..3].iter().sum();
         if number == 1 { -7 } else { (number * 1000 + total) as isize }
+    }
+
+    #[test]
+    fn a_redirected_site_that_returns_does_so() {
+        // `mov eax, edi; mov rdi, rsi; syscall; ret; nop dword [rax]`
+        const CODE: [u8; 11] = [0x89, 0xF8, 0x48, 0x89, 0xF7, 0x0F, 0x05, 0xC3, 0x0F, 0x1F, 0x00];
+        let page = crate::syscall::mmap(4096, crate::syscall::MAP_PRIVATE_ANONYMOUS, -1, 0) as usize;
+        // SAFETY: a fresh page of our own; nobody runs it yet.
+        let call: extern "C" fn(u32, usize, usize) -> usize = unsafe {
+            core::ptr::copy_nonoverlapping(CODE.as_ptr(), page as *mut u8, CODE.len());
+            assert_eq!(redirect(page, page + 4096, sum), 1);
+            core::mem::transmute(page)
+        };
+        assert_eq!(call(9, 500, 3), 10003);
+        assert_eq!(call(1, 77, 0) as isize, -7);
     }
 
     #[test]
