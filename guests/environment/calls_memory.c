@@ -6,7 +6,8 @@ enum { PAGE = 4096 };
 
 static void mappings(void)
 {
-    char *at = (char *)CALL(mmap, NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // More than is used: a part of it is moved onto another.
+    char *at = (char *)CALL(mmap, NULL, 32 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(at, 'x', 8 * PAGE);
     CALL(mprotect, at, PAGE, PROT_READ);
     CALL(mprotect, at + 1, PAGE, PROT_READ);

@@ -11,7 +11,7 @@ use crate::real::{self, Deadline, Object};
 use crate::signals;
 use crate::threads::{self, CHILD};
 use core::ffi::c_int;
-use relive_rt::process;
+use relive_rt::{environment, process};
 use relive_sys::trampoline::Frame;
 use relive_sys::{front, trampoline};
 
@@ -120,11 +120,24 @@ trampoline!(
 );
 
 unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
+    if environment::is_on() {
+        // The other function takes a stack of ours; both make the same thread, whose result is a number in either.
+        // SAFETY: the trampoline's frame.
+        unsafe {
+            let [handle, start, argument, ..] = (*frame).args;
+            (*frame).args = [handle, 0, start, argument, 0, 0];
+            return threads::before_create(frame);
+        }
+    }
     // SAFETY: the trampoline's frame.
     threads::prepare(unsafe { &mut *frame }, 1, core::ptr::null_mut(), &real::at::c11_create)
 }
 
 unsafe extern "C" fn after_create(frame: *mut Frame) -> usize {
+    if environment::is_on() {
+        // SAFETY: the trampoline's frame.
+        return result(unsafe { threads::after_create(frame) } as c_int) as usize;
+    }
     // SAFETY: the trampoline's frame.
     let frame = unsafe { &mut *frame };
     let child = frame.scratch[CHILD] as process::Child;

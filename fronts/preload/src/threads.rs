@@ -33,7 +33,7 @@ trampoline!(
     pthread_create, before_create, after_create
 );
 
-unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
+pub(crate) unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
     let frame = unsafe { &mut *frame };
     let attributes = frame.args[1] as Object;
@@ -101,7 +101,7 @@ fn is_detached(attributes: Object) -> bool {
         && state == PTHREAD_CREATE_DETACHED
 }
 
-unsafe extern "C" fn after_create(frame: *mut Frame) -> usize {
+pub(crate) unsafe extern "C" fn after_create(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
     let frame = unsafe { &mut *frame };
     let child = frame.scratch[CHILD] as process::Child;
