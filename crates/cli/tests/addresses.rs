@@ -4,9 +4,12 @@
 //! Apart from `environment.rs` because here the surroundings change that a kernel
 //! chooses addresses by, not the inputs.
 
+#[path = "environment/guest.rs"]
+mod guest;
 #[path = "trial/timed.rs"]
 mod timed;
 
+use guest::guest;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -27,16 +30,6 @@ const SURROUNDINGS: [Surroundings; 4] = [
     Surroundings { stack: "unlimited", added: 77 },
     Surroundings { stack: "512", added: 3000 },
 ];
-
-/// The guest `guests/environment/NAME.c`, built into `folder`.
-fn guest(folder: &Path, name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../guests/environment/{name}.c"));
-    let program = folder.join(name);
-    let mut compiler = Command::new("cc");
-    compiler.args(["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-D_GNU_SOURCE", "-o"]);
-    run(compiler.arg(&program).arg(source), LIMIT).expect_code(0);
-    program
-}
 
 /// `relive` in these surroundings, where the kernel refuses to switch randomisation off; arguments still to be added.
 fn relive_in(surroundings: &Surroundings, unpersonal: &Path) -> Command {

@@ -8,12 +8,15 @@
 mod again;
 #[path = "trial/dice.rs"]
 mod dice;
+#[path = "environment/guest.rs"]
+mod guest;
 #[path = "trial/text.rs"]
 mod text;
 #[path = "trial/timed.rs"]
 mod timed;
 
-use again::{LIMIT, check, guest, guest_with};
+use again::{LIMIT, check, guest_with};
+use guest::guest;
 use relive_calls::{FIRST_NUMBERS, LATER_NUMBERS, find};
 use std::collections::BTreeSet;
 use std::path::Path;

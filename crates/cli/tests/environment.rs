@@ -8,6 +8,8 @@
 mod again;
 #[path = "trial/dice.rs"]
 mod dice;
+#[path = "environment/guest.rs"]
+mod guest;
 #[path = "trial/text.rs"]
 mod text;
 #[path = "trial/timed.rs"]

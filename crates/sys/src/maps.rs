@@ -18,25 +18,24 @@ pub fn identity(address: usize) -> Option<u64> {
 
 /// Calls `visit` with the range of each mapping that has a name in brackets, and the name.
 pub fn each_special(mut visit: impl FnMut(usize, usize, &[u8])) {
-    let fd = syscall::open(b"/proc/self/maps\0", 0);
-    if fd < 0 {
-        return;
-    }
-    each_line(fd as u32, |text| {
-        let mut fields = text.split(|&b| b == b' ').filter(|field| !field.is_empty());
-        let mut range = fields.next().unwrap_or(&[]).split(|&b| b == b'-').map(hexadecimal);
-        let (start, end) = (range.next().flatten(), range.next().flatten());
-        let name = fields.nth(4).filter(|name| name.first() == Some(&b'['));
-        if let (Some(start), Some(end), Some(name)) = (start, end, name) {
-            visit(start as usize, end as usize, name);
+    each_mapping(|start, end, _, name| {
+        if name.first() == Some(&b'[') {
+            visit(start, end, name);
         }
-        None::<()>
     });
-    syscall::close(fd as u32);
 }
 
 /// Calls `visit` with the range of each mapping of a file's code.
 pub fn each_code(mut visit: impl FnMut(usize, usize)) {
+    each_mapping(|start, end, rights, name| {
+        if rights == b"r-xp" && name.first() == Some(&b'/') {
+            visit(start, end);
+        }
+    });
+}
+
+/// Calls `visit` with range, rights and name of each mapping that has a name.
+fn each_mapping(mut visit: impl FnMut(usize, usize, &[u8], &[u8])) {
     let fd = syscall::open(b"/proc/self/maps\0", 0);
     if fd < 0 {
         return;
@@ -45,10 +44,9 @@ pub fn each_code(mut visit: impl FnMut(usize, usize)) {
         let mut fields = text.split(|&b| b == b' ').filter(|field| !field.is_empty());
         let mut range = fields.next().unwrap_or(&[]).split(|&b| b == b'-').map(hexadecimal);
         let (start, end) = (range.next().flatten(), range.next().flatten());
-        let is_code = fields.next() == Some(b"r-xp");
-        let is_file = fields.nth(3).is_some_and(|path| path.first() == Some(&b'/'));
-        if let (Some(start), Some(end), true, true) = (start, end, is_code, is_file) {
-            visit(start as usize, end as usize);
+        let (rights, name) = (fields.next(), fields.nth(3));
+        if let (Some(start), Some(end), Some(rights), Some(name)) = (start, end, rights, name) {
+            visit(start as usize, end as usize, rights, name);
         }
         None::<()>
     });

@@ -394,17 +394,22 @@ mod tests {
         if number == 1 { -7 } else { (number * 1000 + total) as isize }
     }
 
+    /// A function of this machine code, with its one site redirected.
+    fn redirected(code: &[u8]) -> extern "C" fn(u32, usize, usize) -> usize {
+        let page = crate::syscall::mmap(4096, crate::syscall::MAP_PRIVATE_ANONYMOUS, -1, 0) as usize;
+        // SAFETY: a fresh page of our own, larger than the code; nobody runs it yet.
+        unsafe {
+            core::ptr::copy_nonoverlapping(code.as_ptr(), page as *mut u8, code.len());
+            assert_eq!(redirect(page, page + 4096, sum), 1);
+            core::mem::transmute(page)
+        }
+    }
+
     #[test]
     fn a_redirected_site_that_returns_does_so() {
         // `mov eax, edi; mov rdi, rsi; syscall; ret; nop dword [rax]`
         const CODE: [u8; 11] = [0x89, 0xF8, 0x48, 0x89, 0xF7, 0x0F, 0x05, 0xC3, 0x0F, 0x1F, 0x00];
-        let page = crate::syscall::mmap(4096, crate::syscall::MAP_PRIVATE_ANONYMOUS, -1, 0) as usize;
-        // SAFETY: a fresh page of our own; nobody runs it yet.
-        let call: extern "C" fn(u32, usize, usize) -> usize = unsafe {
-            core::ptr::copy_nonoverlapping(CODE.as_ptr(), page as *mut u8, CODE.len());
-            assert_eq!(redirect(page, page + 4096, sum), 1);
-            core::mem::transmute(page)
-        };
+        let call = redirected(&CODE);
         assert_eq!(call(9, 500, 3), 10003);
         assert_eq!(call(1, 77, 0) as isize, -7);
     }
@@ -416,13 +421,7 @@ mod tests {
             0x89, 0xF8, 0x48, 0x89, 0xF7, 0x0F, 0x05, 0x48, 0x3D, 0x00, 0xF0, 0xFF, 0xFF, 0x77, 0x01, 0xC3, 0x48, 0x89,
             0xF0, 0xC3, 0x90,
         ];
-        let page = crate::syscall::mmap(4096, crate::syscall::MAP_PRIVATE_ANONYMOUS, -1, 0) as usize;
-        // SAFETY: a fresh page of our own; nobody runs it yet.
-        let call: extern "C" fn(u32, usize, usize) -> usize = unsafe {
-            core::ptr::copy_nonoverlapping(CODE.as_ptr(), page as *mut u8, CODE.len());
-            assert_eq!(redirect(page, page + 4096, sum), 1);
-            core::mem::transmute(page)
-        };
+        let call = redirected(&CODE);
         assert_eq!(call(9, 500, 3), 10003);
         assert_eq!(call(1, 77, 0), 77, "an error is seen by the comparison");
     }

@@ -4,9 +4,10 @@
 //! Apart from the tests because programs, guests and single calls are judged alike.
 #![allow(dead_code, reason = "each test binary uses the part it needs")]
 
+use crate::guest::guest;
 use crate::text;
 use crate::timed::{Ended, RELIVE, run};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,16 +23,6 @@ pub(crate) fn inputs(folder: &Path) {
     std::fs::write(folder.join("small"), "one two\nthree four\n").expect("an input");
     std::fs::write(folder.join("large"), text::text(600_000, 5)).expect("an input");
     std::fs::write(folder.join("doomed"), "").expect("an input");
-}
-
-/// The guest `guests/environment/NAME.c`, built into `folder`.
-pub(crate) fn guest(folder: &Path, name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../guests/environment/{name}.c"));
-    let program = folder.join(name);
-    let mut compiler = Command::new("cc");
-    compiler.args(["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-D_GNU_SOURCE", "-o"]);
-    run(compiler.arg(&program).arg(source), LIMIT).expect_code(0);
-    program
 }
 
 /// One recording of `command`, which runs where its inputs are, and replays of it without them.
