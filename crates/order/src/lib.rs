@@ -14,6 +14,9 @@
 //! with timestamp `x` only when every event with a smaller timestamp has run
 //! re-creates the same order at every object.
 //!
+//! What happened before what is another matter: [`vector`] clocks tell it exactly, and
+//! [`matrix`] clocks what of it everybody knows. Both work on memory of their caller's.
+//!
 //! This crate is apart from the runtime so that the arithmetic can be tested
 //! against a naive oracle, and from the trace so that neither knows the other's
 //! representation.
@@ -23,7 +26,10 @@
 pub mod clock;
 pub mod hash;
 pub mod kind;
+pub mod matrix;
+pub mod vector;
 
 pub use clock::{Stamp, stamp, stamp_two};
 pub use hash::CheckHash;
 pub use kind::Kind;
+pub use matrix::Matrix;
