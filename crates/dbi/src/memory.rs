@@ -1,0 +1,96 @@
+//! The memory that a tool has of each thread: words in its area, which emitted code
+//! reaches through gs, and what it has reserved before and behind the area.
+//!
+//! Apart because it is the one place where a tool's own code touches that memory: a
+//! tool need not be unsafe for it.
+
+use crate::area::{AREA_BYTES, TOOL_WORDS, WORDS};
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+/// How much memory a tool wants around the area of each thread. It is reserved, readable, writable and zero; what is not
+/// touched need not be committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reserve {
+    /// Bytes before the area, a multiple of 64.
+    pub before: usize,
+    /// Bytes behind its [`AREA_BYTES`].
+    pub behind: usize,
+}
+
+/// The tool's memory of one thread. Offsets are in bytes from the address that gs holds.
+#[derive(Debug)]
+pub struct ToolMemory<'a> {
+    area: NonNull<u8>,
+    reserve: Reserve,
+    alone: PhantomData<&'a mut u8>,
+}
+
+impl ToolMemory<'_> {
+    /// # Safety
+    /// `area` is a thread's area with this reserve around it, and nobody else uses the tool's part of it meanwhile.
+    pub(crate) unsafe fn new(area: NonNull<u8>, reserve: Reserve) -> Self {
+        Self { area, reserve, alone: PhantomData }
+    }
+
+    /// The address that gs holds.
+    pub fn address(&self) -> u64 {
+        self.area.as_ptr().addr() as u64
+    }
+
+    #[inline]
+    fn place(&self, offset: isize) -> NonNull<u64> {
+        let before = offset < 0 && offset.unsigned_abs() <= self.reserve.before;
+        let behind = offset >= AREA_BYTES as isize && offset as usize + 8 <= AREA_BYTES + self.reserve.behind;
+        assert!((before || behind) && offset % 8 == 0, "a tool's word lies in what it has reserved");
+        // SAFETY: just checked against the reserve, which is mapped by the contract of `new`.
+        unsafe { self.area.byte_offset(offset).cast() }
+    }
+
+    /// The word at `offset` in the reserve.
+    ///
+    /// # Panics
+    /// If the offset is not in the reserve, or no multiple of 8.
+    #[inline]
+    pub fn load(&self, offset: isize) -> u64 {
+        // SAFETY: the place is in the tool's memory, which is this borrow's.
+        unsafe { self.place(offset).read() }
+    }
+
+    /// Stores the word at `offset` in the reserve.
+    ///
+    /// # Panics
+    /// If the offset is not in the reserve, or no multiple of 8.
+    #[inline]
+    pub fn store(&mut self, offset: isize, value: u64) {
+        // SAFETY: as in `load`.
+        unsafe { self.place(offset).write(value) };
+    }
+
+    #[inline]
+    fn word_place(&self, index: usize) -> NonNull<u64> {
+        assert!(index < TOOL_WORDS, "a tool has 64 words");
+        // SAFETY: the words are part of the area.
+        unsafe { self.area.add(WORDS + index * 8).cast() }
+    }
+
+    /// The tool's word `index`, as [`tool_word`](crate::tool_word) has it in emitted code.
+    ///
+    /// # Panics
+    /// If there is no such word.
+    #[inline]
+    pub fn word(&self, index: usize) -> u64 {
+        // SAFETY: as in `load`.
+        unsafe { self.word_place(index).read() }
+    }
+
+    /// Stores the tool's word `index`.
+    ///
+    /// # Panics
+    /// If there is no such word.
+    #[inline]
+    pub fn set_word(&mut self, index: usize, value: u64) {
+        // SAFETY: as in `load`.
+        unsafe { self.word_place(index).write(value) };
+    }
+}

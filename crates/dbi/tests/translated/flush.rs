@@ -1,0 +1,152 @@
+//! Code that changes, and caches that get full.
+//!
+//! Apart from `threads`, where others run the code meanwhile.
+
+use crate::process::{Code, Distance, Here, attach, call, engine, engine_in, memory};
+use crate::tools::Greedy;
+use iced_x86::code_asm::*;
+use relive_dbi::{Engine, Error, Memory, Plain, data_bytes};
+use std::ptr::NonNull;
+
+/// `mov eax, value; ret`, at an offset of the code.
+fn returns(code: Code, offset: usize, value: u32) {
+    let [a, b, c, d] = value.to_le_bytes();
+    code.put(offset, &[0xB8, a, b, c, d, 0xC3]);
+}
+
+#[test]
+fn changed_code_runs_as_it_is_after_a_flush() {
+    // The caller reaches the callee directly, through a register, and by a tail jump: three kinds of joints.
+    let callee = Code::of_bytes(&[0xC3]);
+    let tail = Code::new(|a, _| a.jmp(callee.0 as u64).unwrap());
+    let caller = Code::new(|a, _| {
+        a.push(rbx).unwrap();
+        a.call(callee.0 as u64).unwrap();
+        a.mov(ebx, eax).unwrap();
+        a.mov(rcx, callee.0 as u64).unwrap();
+        a.call(rcx).unwrap();
+        a.add(ebx, eax).unwrap();
+        a.call(tail.0 as u64).unwrap();
+        a.add(eax, ebx).unwrap();
+        a.pop(rbx).unwrap();
+        a.ret().unwrap();
+    });
+    let engine = engine(Distance::Near, Plain);
+    let mut thread = attach(engine);
+    let range = callee.range();
+    for value in [7, 1000, 3] {
+        returns(callee, 0, value);
+        assert_eq!(engine.flush(&range), usize::from(value != 7));
+        for _ in 0..3 {
+            assert_eq!(call(&mut thread, caller, [0; 6]), u64::from(value) * 3);
+        }
+    }
+    assert_eq!(engine.flush(&(0..0)), 0);
+    // The callee, the tail jump, and the caller from its beginning and from behind each call.
+    assert_eq!(engine.flush(&(0..u64::MAX)), 6);
+    returns(callee, 0, 5);
+    assert_eq!(call(&mut thread, caller, [0; 6]), 15);
+}
+
+#[test]
+fn a_flush_takes_blocks_that_reach_into_the_range_and_no_others() {
+    let f = Code::of_bytes(&[0x90; 64]);
+    returns(f, 10, 1);
+    returns(f, 40, 2);
+    let engine = engine(Distance::Near, Plain);
+    let mut thread = attach(engine);
+    let at = f.0 as u64;
+    assert_eq!(call(&mut thread, f, [0; 6]), 1);
+    assert_eq!(call(&mut thread, Code(f.0 + 40), [0; 6]), 2);
+    assert_eq!(engine.flush(&(at + 16..at + 40)), 0);
+    assert_eq!(engine.flush(&(at + 15..at + 16)), 1, "the return of the first block");
+    assert_eq!(engine.flush(&(at + 15..at + 16)), 0, "it is gone already");
+    assert_eq!(engine.flush(&(at + 44..at + 45)), 1);
+    assert_eq!(call(&mut thread, f, [0; 6]), 1);
+}
+
+/// A function of many blocks, each with a number in it.
+fn long(blocks: u32) -> Code {
+    Code::new(|a, _| {
+        a.xor(eax, eax).unwrap();
+        for n in 0..blocks {
+            let mut next = a.create_label();
+            a.jmp(next).unwrap();
+            a.int3().unwrap();
+            a.set_label(&mut next).unwrap();
+            a.imul_3(eax, eax, 3).unwrap();
+            a.xor(eax, n as i32).unwrap();
+        }
+        a.ret().unwrap();
+    })
+}
+
+#[test]
+fn a_thread_alone_empties_a_full_cache_and_goes_on() {
+    let small = memory(256 << 10, Distance::Far);
+    let engine = engine_in(small, Here::default(), Greedy);
+    let mut thread = attach(engine);
+    let f = long(4000);
+    let expected = f.call([0; 6]);
+    for _ in 0..3 {
+        assert_eq!(call(&mut thread, f, [0; 6]), expected);
+    }
+    let usage = engine.usage();
+    assert!(usage.emptied > 0 && usage.code_bytes <= 256 << 10, "{usage:?}");
+    assert_eq!(*engine.host().lost.lock().unwrap(), []);
+}
+
+#[test]
+fn with_others_in_the_cache_a_full_one_is_told_and_the_program_goes_on_natively() {
+    let engine = engine_in(memory(256 << 10, Distance::Far), Here::default(), Greedy);
+    let f = long(4000);
+    let expected = f.call([0; 6]);
+    std::thread::scope(|scope| {
+        // The other thread stays until this end of the channel is gone.
+        let (stay, gone) = std::sync::mpsc::channel::<()>();
+        let (attached, is_attached) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            let thread = attach(engine);
+            attached.send(()).unwrap();
+            assert!(gone.recv().is_err());
+            drop(thread);
+        });
+        is_attached.recv().unwrap();
+        let mut thread = attach(engine);
+        assert_eq!(call(&mut thread, f, [0; 6]), expected);
+        let lost = engine.host().lost.lock().unwrap().clone();
+        assert_eq!(lost.len(), 1);
+        assert_eq!(lost[0].1, Error::CodeFull);
+        assert!(f.range().contains(&lost[0].0));
+        assert_eq!(engine.usage().emptied, 0);
+        drop(stay);
+    });
+}
+
+#[test]
+fn memory_of_the_wrong_size_is_refused() {
+    let good = memory(256 << 10, Distance::Far);
+    let wrong = [
+        Memory { code_bytes: (256 << 10) - 1, ..good },
+        Memory { data_bytes: good.data_bytes - 1, ..good },
+        Memory { code_bytes: (1 << 30) + 1, data_bytes: data_bytes((1 << 30) + 1), ..good },
+        Memory { data: NonNull::dangling(), data_bytes: 0, ..good },
+    ];
+    for memory in wrong {
+        // SAFETY: none of them is used.
+        let refused = unsafe { Engine::new(memory, Here::default(), Plain) };
+        assert_eq!(refused.err(), Some(Error::Memory));
+    }
+}
+
+#[test]
+fn nobody_is_told_of_code_that_is_not_there_before_it_is_reached() {
+    // The block ends where its memory does: the jump behind it is never taken.
+    let f = Code::of_bytes(&[0x90; 1 << 10]);
+    let end = (1 << 16) - 6;
+    returns(f, end, 9);
+    let engine = engine(Distance::Near, Plain);
+    let mut thread = attach(engine);
+    assert_eq!(call(&mut thread, Code(f.0 + end), [0; 6]), 9);
+    assert_eq!(*engine.host().lost.lock().unwrap(), []);
+}
