@@ -1,0 +1,261 @@
+//! Which bytes of memory each segment of a translated thread reads and writes: the
+//! first tool of the translator.
+//!
+//! Each thread has a shadow of its own, with a bit for each byte of the program that
+//! it read, and one for each that it wrote, in its present segment. Before each access
+//! stands a check of a few instructions (`check.rs`) that passes if the bits are set.
+//! The first touch of a line of 64 bytes goes to a log besides, so that the end of a
+//! segment costs as much as it touched ([`Segment::take`]).
+//!
+//! - [`Accesses`]: the tool.
+//! - [`Sink`]: who is told of a full log and of accesses to watched lines.
+//! - [`Tables`]: what the threads share: watched lines, and memory that shares a place
+//!   in the shadow with other memory.
+//! - [`Segment`]: what the calling thread touched.
+//!
+//! A byte that a segment read and wrote is reported as written. What `lock` and `xchg`
+//! access is reported apart, and neither as read nor as written: those bytes are
+//! synchronisation. `classify.rs` says what counts as an access and what does not,
+//! `evaluate.rs` which bytes an instruction really touches where only its operands'
+//! values say so.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+mod check;
+mod classify;
+mod evaluate;
+mod layout;
+mod masked;
+mod plan;
+mod processor;
+mod routines;
+mod segment;
+mod tables;
+mod what;
+
+pub use processor::Bits;
+pub use segment::{LockedBytes, Segment, WatchedAccess};
+pub use tables::{Full, Tables};
+pub use what::Kind;
+
+use check::Wanted;
+use classify::{Piece, pieces};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use iced_x86::{Mnemonic, OpKind, Register};
+use layout::{INDEX_MASK, LOCKED_LOG, LOCKED_LOG_END, LOG, LOG_END, RECENT_KEYS, RESERVE, ones, word};
+use plan::Decision;
+use processor::Processor;
+use relive_dbi::{AREA_BYTES, Context, Inserter, Reserve, RoutineWriter, Site, Survey, Tool, ToolMemory, Visit};
+use tables::{SPREAD, Watched};
+use what::Class;
+
+/// The process around the tool.
+pub trait Sink: Sync + Sized {
+    /// Whether accesses of the program's instruction at `ip` are looked at. Asked when it is translated.
+    fn observes(&self, ip: u64) -> bool {
+        let _ = ip;
+        true
+    }
+
+    /// Whether what such an instruction reads counts.
+    fn observes_reads(&self, ip: u64) -> bool {
+        let _ = ip;
+        true
+    }
+
+    /// The thread's log is full in the middle of a segment. All of it must be taken, lines and locked bytes, as at the
+    /// segment's end; the segment goes on.
+    fn full(&self, segment: &mut Segment<'_, '_, '_, Self>);
+
+    /// A thread is about to access a watched line. `context` has the program's registers before the instruction at its
+    /// `ip`; those that the program does not read before it writes them may hold anything.
+    fn watched(&self, context: &Context, access: &WatchedAccess) {
+        let _ = (context, access);
+    }
+}
+
+/// The tool. It stays where it is while threads are attached.
+pub struct Accesses<'t, S> {
+    pub(crate) tables: &'t Tables,
+    pub(crate) watched: Watched<'t>,
+    pub(crate) sink: S,
+    pub(crate) processor: Processor,
+    exact: bool,
+    log_lines: u64,
+}
+
+impl<'t, S: Sink> Accesses<'t, S> {
+    /// A tool that reports to `sink`. `watched` has room for the numbers of watched lines, all of it zero; twice as many
+    /// as there will be keep looking fast.
+    pub fn new(tables: &'t Tables, watched: &'t [AtomicU64], sink: S) -> Self {
+        Self { tables, watched: Watched(watched), sink, processor: Processor::ask(), exact: false, log_lines: u64::MAX }
+    }
+
+    /// The same, as if the processor could do no more than that.
+    #[must_use]
+    pub fn with(mut self, bits: Bits) -> Self {
+        self.processor.bits = bits;
+        self
+    }
+
+    /// The same, with a check before each single access, for watched lines: none is put together with others before it
+    /// in its block, so that each is told when it is about to happen. Costs more where nothing is watched.
+    #[must_use]
+    pub fn exactly(mut self) -> Self {
+        self.exact = true;
+        self
+    }
+
+    /// The same, with room for `lines` lines in the log of a thread that is attached from now on; there are 2^27 at most.
+    #[must_use]
+    pub fn with_log_of(mut self, lines: u64) -> Self {
+        self.log_lines = lines.max(segment::ENTRY_WORDS);
+        self
+    }
+
+    /// Writes a check, if anything is wanted.
+    fn check(&self, insert: &mut Inserter<'_, '_>, piece: &Piece<'_>, mut wanted: Wanted) {
+        if wanted.span != 0 {
+            let gap = wanted.span.trailing_zeros();
+            wanted.span >>= gap;
+            wanted.offset += gap as i32;
+            check::insert(self.processor.bits, insert, piece, wanted);
+        }
+    }
+
+    /// Who is told.
+    pub fn sink(&self) -> &S {
+        &self.sink
+    }
+
+    /// What the threads share.
+    pub fn tables(&self) -> &'t Tables {
+        self.tables
+    }
+
+    /// Watches the line with this number, the address of its bytes divided by 64, from each thread's next segment on: each
+    /// access to it is told to the sink, and none is taken with the segment.
+    ///
+    /// # Errors
+    /// If there is no room for another one.
+    pub fn watch(&self, line: u64) -> Result<(), Full> {
+        self.watched.insert(line)?;
+        self.tables.admit(line);
+        Ok(())
+    }
+
+    pub(crate) fn is_watched(&self, line: u64) -> bool {
+        self.tables.may_be_watched(line) && self.watched.contains(line)
+    }
+
+    /// The segment of the thread whose memory this is.
+    pub fn segment<'s, 'm>(&'s self, memory: &'s mut ToolMemory<'m>) -> Segment<'s, 'm, 't, S> {
+        Segment { accesses: self, memory }
+    }
+
+    /// Instructions that were executed and whose bytes nobody can tell, with how often.
+    pub fn unobserved(&self) -> impl Iterator<Item = (Mnemonic, u64)> + '_ {
+        let found = self.tables.unknown.iter().map(|place| place.load(Relaxed));
+        found.filter_map(|entry| {
+            let mnemonic = Mnemonic::try_from((entry >> tables::COUNT_BITS) as usize).ok()?;
+            (entry != 0).then_some((mnemonic, entry & ones(tables::COUNT_BITS)))
+        })
+    }
+}
+
+impl<S: Sink> Tool for Accesses<'_, S> {
+    fn survey(&self, survey: &mut Survey<'_>) {
+        if !self.exact {
+            plan::survey(survey, |ip| self.sink.observes(ip) && self.sink.observes_reads(ip));
+        }
+    }
+
+    fn instrument(&self, site: &Site<'_>, insert: &mut Inserter<'_, '_>) {
+        if !self.sink.observes(site.ip()) {
+            return;
+        }
+        let decision = Decision::of(site.note());
+        let reads = self.sink.observes_reads(site.ip());
+        for (number, piece) in pieces(site).enumerate() {
+            let kind = piece.what.kind;
+            if kind == Kind::Read && !reads {
+                continue;
+            }
+            match piece.plain_bytes() {
+                Some(_) if decision.skips(number) => {}
+                Some(bytes) if decision.is_led_by(number) => {
+                    let aligned = classify::is_aligned(site.instruction())
+                        && (decision.offset, decision.read | decision.written) == (0, ones(bytes));
+                    for (kind, span) in [(Kind::Write, decision.written), (Kind::Read, decision.read)] {
+                        self.check(insert, &piece, Wanted { kind, offset: decision.offset, span, aligned });
+                    }
+                }
+                Some(bytes) if bytes > 32 && kind != Kind::Locked => {
+                    let second = Wanted { kind, offset: 32, span: ones(bytes - 32), aligned: false };
+                    self.check(insert, &piece, Wanted { offset: 0, span: ones(32), ..second });
+                    self.check(insert, &piece, second);
+                }
+                Some(bytes) => {
+                    self.check(insert, &piece, Wanted { kind, offset: 0, span: ones(bytes), aligned: false });
+                }
+                // One visit finds all that a string instruction touches.
+                None if piece.what.class == Class::String && !classify::is_source(site, &piece) => {}
+                None if self.processor.bits != Bits::Plain && masked::can(piece.what) => {
+                    masked::insert(self.processor.bits, insert, &piece);
+                }
+                None => check::insert_visit(insert, &piece, byte_mask(site, piece.what.class)),
+            }
+        }
+    }
+
+    fn routines(&self, write: &mut RoutineWriter<'_, '_>) {
+        routines::write(write, self.processor.bits);
+    }
+
+    fn reserve(&self) -> Reserve {
+        RESERVE
+    }
+
+    fn attach(&self, memory: &mut ToolMemory<'_>) {
+        let at = |offset: isize| offset as u64;
+        let address = memory.address();
+        let [special, filter, contested] = self.tables.addresses();
+        let words = [
+            (word::MASK, INDEX_MASK),
+            (word::BYTE_MASK, check::byte_mask(self.processor.bits)),
+            (word::LOG_NEXT, address.wrapping_add(at(LOG))),
+            (word::LOG_END, address.wrapping_add(at(LOG) + self.log_lines.min(at(LOG_END - LOG) / 8) * 8)),
+            (word::LOCKED_NEXT, address.wrapping_add(at(LOCKED_LOG))),
+            (word::LOCKED_END, address.wrapping_add(at(LOCKED_LOG_END))),
+            (word::SPECIAL, special),
+            (word::FILTER, filter),
+            (word::SPREAD, SPREAD),
+            (word::CONTESTED, contested),
+            (word::RECENT, address.wrapping_add(at(RECENT_KEYS))),
+        ];
+        for (word, value) in words {
+            memory.set_word(word, value);
+        }
+        for number in 0..word::SPAN_COUNT {
+            memory.set_word(word::SPANS + number, ones(layout::span_bytes(number)));
+        }
+        for (n, element) in [2, 4, 8].into_iter().enumerate() {
+            memory.set_word(word::ELEMENTS + n, u64::MAX / ones(element));
+        }
+    }
+
+    fn visit(&self, visit: &mut Visit<'_>) {
+        evaluate::visit(self, visit);
+    }
+}
+
+/// The register whose bytes' signs say which bytes are accessed.
+fn byte_mask(site: &Site<'_>, class: Class) -> Option<Register> {
+    let instruction = site.instruction();
+    let registers = (0..instruction.op_count()).filter(|&n| instruction.op_kind(n) == OpKind::Register);
+    // `maskmovdqu` and its kin: data first, the mask second.
+    (class == Class::Span).then(|| registers.map(|n| instruction.op_register(n)).next_back()).flatten()
+}
+
+const _: () = assert!(AREA_BYTES.is_multiple_of(64), "the shadow begins with a word of its own");

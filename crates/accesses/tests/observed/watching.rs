@@ -1,0 +1,139 @@
+//! Watched lines: each access is told, before it happens, with the program's state.
+//!
+//! Apart from `segments`: these accesses come to no segment.
+
+use crate::observe::{Keep, Observed, engine_of, tool};
+use crate::process::{Code, Distance, words};
+use iced_x86::code_asm::*;
+use relive_accesses::{Bits, Kind, WatchedAccess};
+use relive_dbi::Context;
+
+fn watching(bits: Bits, line: u64) -> Observed {
+    let tool = tool(Keep::default()).with(bits).exactly();
+    assert_eq!(tool.watch(line), Ok(()));
+    Observed::new(engine_of(Distance::Near, tool))
+}
+
+fn told(observed: &Observed) -> Vec<(Context, WatchedAccess)> {
+    std::mem::take(&mut observed.engine.tool().sink().watched.lock().unwrap())
+}
+
+const ALL: [Bits; 3] = [Bits::Extract, Bits::Shift, Bits::Plain];
+
+#[test]
+fn each_access_to_a_watched_line_is_told_before_it_happens() {
+    let data = words(64);
+    let start = data.as_mut_ptr() as u64;
+    let watched = start + 128;
+    let mut offsets = Vec::new();
+    let f = Code::new(|a, _| {
+        let mut here = |a: &CodeAssembler| offsets.push(a.instructions().len());
+        a.mov(rbx, rbx).unwrap();
+        a.xor(eax, eax).unwrap();
+        let mut top = a.create_label();
+        a.set_label(&mut top).unwrap();
+        here(a);
+        a.mov(qword_ptr(rdi + 8), rsi).unwrap();
+        a.mov(qword_ptr(rdi - 8), rsi).unwrap();
+        here(a);
+        a.add(rax, qword_ptr(rdi + 8)).unwrap();
+        here(a);
+        a.mov(dword_ptr(rdi - 2), edx).unwrap();
+        a.inc(rsi).unwrap();
+        a.dec(rcx).unwrap();
+        a.jne(top).unwrap();
+        a.ret().unwrap();
+    });
+    for bits in ALL {
+        let mut observed = watching(bits, watched / 64);
+        let result = observed.call(f, [watched, 100, 0, 5, 0, 0]);
+        assert_eq!(result, 100 + 101 + 102 + 103 + 104);
+        let told = told(&observed);
+        assert_eq!(told.len(), 15, "{bits:?}");
+        for (round, three) in told.chunks(3).enumerate() {
+            let expected = [(8, 8, Kind::Write), (8, 8, Kind::Read), (-2, 4, Kind::Write)];
+            for ((context, access), (offset, bytes, kind)) in three.iter().zip(expected) {
+                let address = watched.wrapping_add_signed(offset);
+                assert_eq!(*access, WatchedAccess { address, bytes, kind });
+                // rdi, rsi, rcx and the stack as they are then.
+                assert_eq!((context.general[7], context.general[1]), (watched, 5 - round as u64));
+                assert_eq!(context.general[6], 100 + round as u64);
+                assert!(f.range().contains(&context.ip));
+            }
+            let [first, second, third] = [0, 1, 2].map(|n| three[n].0.ip - f.0 as u64);
+            assert!(first < second && second < third, "{first} {second} {third}");
+            assert_eq!(three[0].0.general[4], three[2].0.general[4]);
+        }
+        let found = observed.take().only(|byte| (start..start + 512).contains(&byte));
+        // The neighbours are noted, and so is the part of an access that is theirs.
+        assert_eq!(found.written, (watched - 8..watched).collect());
+        assert!(found.read.is_empty());
+    }
+}
+
+/// One instruction, and the accesses to the line at rdi that are told: offset, bytes, kind.
+fn one(write: impl Fn(&mut CodeAssembler), expected: &[(i64, u64, Kind)]) {
+    let data = words(128);
+    let watched = data.as_mut_ptr() as u64 + 512;
+    let f = Code::new(|a, _| {
+        a.mov(r8, rdi).unwrap();
+        a.mov(eax, 5).unwrap();
+        a.kmovd(k1, eax).unwrap();
+        a.cmp(rdi, rsi).unwrap();
+        write(a);
+        a.setb(al).unwrap();
+        a.mov(byte_ptr(rdx), al).unwrap();
+        a.ret().unwrap();
+    });
+    let other = words(1).as_mut_ptr() as u64;
+    for bits in ALL {
+        let mut observed = watching(bits, watched / 64);
+        for _ in 0..2 {
+            observed.call(f, [watched, watched + 256, other, 10, 0, 0]);
+            let found = told(&observed).into_iter().map(|(context, access)| {
+                assert_eq!(context.general[8], watched);
+                assert_eq!(context.flags & 1, 1, "the flags are the program's");
+                (access.address.wrapping_sub(watched) as i64, access.bytes, access.kind)
+            });
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{bits:?}");
+        }
+        observed.take();
+    }
+}
+
+#[test]
+fn accesses_of_every_manner_are_told() {
+    one(|a| a.vmovdqu(ymmword_ptr(rdi - 20), ymm1).unwrap(), &[(-20, 32, Kind::Write)]);
+    one(|a| a.vmovdqu64(zmm1, zmmword_ptr(rdi - 1)).unwrap(), &[(-1, 32, Kind::Read), (31, 32, Kind::Read)]);
+    one(|a| a.lock().not(qword_ptr(rdi + 8)).unwrap(), &[(8, 8, Kind::Locked)]);
+    one(|a| a.xchg(word_ptr(rdi + 8), ax).unwrap(), &[(8, 2, Kind::Locked)]);
+    one(|a| a.rep().movsb().unwrap(), &[(0, 10, Kind::Write)]);
+    one(|a| a.fld(tbyte_ptr(rdi + 3)).and_then(|()| a.fstp(st0)).unwrap(), &[(3, 10, Kind::Read)]);
+    one(|a| a.push(qword_ptr(rdi)).and_then(|()| a.pop(rax)).unwrap(), &[(0, 8, Kind::Read)]);
+    let masked = |a: &mut CodeAssembler| {
+        a.set_prefer_vex(false);
+        a.vmovdqu32(xmmword_ptr(rdi - 8).k1(), xmm1).unwrap();
+    };
+    // Of elements at -8 and 0 the second is in the line.
+    one(masked, &[(0, 4, Kind::Write)]);
+    one(|a| a.mov(qword_ptr(rdi + 64), rax).unwrap(), &[]);
+}
+
+#[test]
+fn a_line_that_is_watched_later_is_told_from_the_next_segment_on() {
+    let data = words(64).as_mut_ptr() as u64;
+    let f = Code::new(|a, _| {
+        a.mov(qword_ptr(rdi), rsi).unwrap();
+        a.ret().unwrap();
+    });
+    let mut observed = Observed::new(engine_of(Distance::Near, tool(Keep::default()).exactly()));
+    observed.call(f, [data, 1, 0, 0, 0, 0]);
+    assert_eq!(observed.engine.tool().watch(data / 64), Ok(()));
+    observed.call(f, [data, 1, 0, 0, 0, 0]);
+    assert_eq!(observed.take().written.len(), 8);
+    for _ in 0..3 {
+        observed.call(f, [data, 1, 0, 0, 0, 0]);
+    }
+    assert_eq!(told(&observed).len(), 3);
+    assert!(observed.take().written.is_empty());
+}

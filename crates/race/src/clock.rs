@@ -1,0 +1,82 @@
+//! The vector clock of one segment.
+//!
+//! A thread's own time changes with each segment, what it knows of others only when
+//! an acquire brings something new. So the two are apart: segments of a thread, and
+//! the objects that it released, share one vector.
+//!
+//! Apart from the threads and objects that have clocks because histories need these
+//! alone, without the lock around the others.
+
+use crate::epoch::Epoch;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use relive_order::vector;
+
+/// What a segment knows: which segments happened before it.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    /// The segment; [`Epoch::NONE`] for what several threads left behind at an object.
+    pub(crate) epoch: Epoch,
+    /// What is known of other threads. The own component means nothing.
+    pub(crate) others: Arc<[u64]>,
+}
+
+impl Clock {
+    pub(crate) fn new(epoch: Epoch, others: Arc<[u64]>) -> Self {
+        Self { epoch, others }
+    }
+
+    /// The segment whose clock this is.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// How much is known of a thread: its segments up to this number happened before, or are, this one.
+    #[inline]
+    pub fn time_of(&self, thread: u32) -> u64 {
+        if thread == self.epoch.thread() { self.epoch.time() } else { vector::component(&self.others, thread as usize) }
+    }
+
+    /// Whether a segment happened before this one, or is this one.
+    #[inline]
+    pub fn knows(&self, epoch: Epoch) -> bool {
+        epoch.time() <= self.time_of(epoch.thread())
+    }
+
+    /// Whether all that `other` knows is known here.
+    pub(crate) fn covers(&self, other: &Clock) -> bool {
+        if other.epoch != Epoch::NONE {
+            // Who knows a time of a thread learnt it from something that held all that the thread knew.
+            return self.knows(other.epoch);
+        }
+        (0..).zip(&*other.others).all(|(thread, &time)| time <= self.time_of(thread))
+    }
+
+    /// What both know, without a segment of its own.
+    pub(crate) fn both(&self, other: &Clock) -> Arc<[u64]> {
+        let last = |clock: &Clock| if clock.epoch == Epoch::NONE { 0 } else { clock.epoch.thread() + 1 };
+        let width = (last(self).max(last(other)) as usize).max(self.others.len()).max(other.others.len());
+        (0..width).map(|thread| self.time_of(thread as u32).max(other.time_of(thread as u32))).collect()
+    }
+
+    /// Bytes of the vector, this holder's share of them.
+    pub(crate) fn share_bytes(&self) -> usize {
+        (size_of_val(&*self.others) + 16) / Arc::strong_count(&self.others).max(1)
+    }
+}
+
+/// What every thread that still runs knows: segments up to here cannot race any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Floor(pub(crate) Vec<u64>);
+
+impl Floor {
+    /// Whether all running threads know a segment.
+    #[inline]
+    pub fn knows(&self, epoch: Epoch) -> bool {
+        epoch.time() <= vector::component(&self.0, epoch.thread() as usize)
+    }
+
+    pub(crate) fn covers(&self, clock: &Clock) -> bool {
+        if clock.epoch == Epoch::NONE { vector::covers(&self.0, &clock.others) } else { self.knows(clock.epoch) }
+    }
+}

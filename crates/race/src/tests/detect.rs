@@ -1,0 +1,135 @@
+//! Hands an execution to the detector as the runtime does: bits of a segment's lines
+//! are gathered, and handed over when the segment ends.
+
+use super::execution::{Event, PARTIES, What};
+use crate::{Clock, Clocks, Epoch, History, Line, Race, by_shard, pieces, shard_of};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::vec::Vec;
+
+const SHARDS: usize = 2;
+
+/// The detector under test and what it found.
+pub(super) struct Detect {
+    pub(super) clocks: Clocks,
+    histories: Vec<History>,
+    pending: BTreeMap<u32, BTreeMap<u64, (u64, u64)>>,
+    pub(super) races: Vec<Race>,
+    /// The segment that each event fell into.
+    pub(super) segments: Vec<Epoch>,
+}
+
+/// What the detector says of an execution.
+pub(super) fn detect(events: &[Event]) -> Detect {
+    let mut detect = Detect {
+        clocks: Clocks::new(),
+        histories: (0..SHARDS).map(|_| History::new()).collect(),
+        pending: BTreeMap::new(),
+        races: Vec::new(),
+        segments: Vec::new(),
+    };
+    detect.clocks.start(0).unwrap();
+    for event in events {
+        detect.segments.push(detect.clocks.current(event.thread).epoch());
+        detect.event(event);
+    }
+    detect.flush_all();
+    detect
+}
+
+impl Detect {
+    fn event(&mut self, event: &Event) {
+        let thread = event.thread;
+        match &event.what {
+            What::Read(range) => self.note(thread, range, true),
+            What::Write(range) => self.note(thread, range, false),
+            What::Free(range) => {
+                self.flush_all();
+                let clock = self.clocks.current(thread);
+                for (shard, part) in by_shard(range.clone(), SHARDS) {
+                    self.histories[shard].free(clock, part, &mut |race| self.races.push(race));
+                }
+            }
+            What::Fresh(range) => {
+                self.flush_all();
+                for history in &mut self.histories {
+                    history.fresh(range.clone());
+                }
+            }
+            What::Sweep => {
+                let floor = self.clocks.floor();
+                self.clocks.sweep(&floor);
+                for history in &mut self.histories {
+                    history.sweep(&floor);
+                }
+            }
+            _ => {
+                let ended = synchronise(&mut self.clocks, event, |clocks| {
+                    let clock = clocks.current(thread).clone();
+                    hand_over(&mut self.histories, &mut self.pending, &mut self.races, &clock);
+                });
+                if let Some(clock) = ended {
+                    hand_over(&mut self.histories, &mut self.pending, &mut self.races, &clock);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, thread: u32, range: &Range<u64>, read: bool) {
+        let lines = self.pending.entry(thread).or_default();
+        for (line, bytes) in pieces(range.clone()) {
+            let (reads, writes) = lines.entry(line).or_default();
+            *(if read { reads } else { writes }) |= bytes;
+        }
+    }
+
+    /// Hands over what all threads did by now: parts of their segments.
+    fn flush_all(&mut self) {
+        for thread in self.pending.keys().copied().collect::<Vec<_>>() {
+            let clock = self.clocks.current(thread).clone();
+            hand_over(&mut self.histories, &mut self.pending, &mut self.races, &clock);
+        }
+    }
+}
+
+fn hand_over(
+    histories: &mut [History],
+    pending: &mut BTreeMap<u32, BTreeMap<u64, (u64, u64)>>,
+    races: &mut Vec<Race>,
+    clock: &Clock,
+) {
+    for (number, (read, written)) in pending.remove(&clock.epoch().thread()).unwrap_or_default() {
+        let line = Line { number, read, written };
+        histories[shard_of(number, SHARDS)].check(clock, &[line], &mut |race| races.push(race));
+    }
+}
+
+/// Applies an operation; `release` is called before one that ends the segment in any case. The clock of a segment that
+/// an acquire ended.
+pub(super) fn synchronise(clocks: &mut Clocks, event: &Event, release: impl FnOnce(&Clocks)) -> Option<Clock> {
+    let thread = event.thread;
+    match event.what {
+        What::Lock(key) | What::WriteLock(key) | What::Wait(key) | What::Load(key) => {
+            return clocks.acquire(thread, key);
+        }
+        What::ReadLock(key) => return clocks.acquire_shared(thread, key),
+        What::Depart(key, _) => return clocks.depart(thread, key),
+        What::Join(other) => {
+            let ended = clocks.join(thread, other);
+            clocks.forget_thread(other);
+            return ended;
+        }
+        _ => release(clocks),
+    }
+    match event.what {
+        What::Create(child) => clocks.create(thread, child).unwrap(),
+        What::End => clocks.end(thread),
+        What::Unlock(key) | What::WriteUnlock(key) | What::Post(key) => clocks.release(thread, key),
+        What::ReadUnlock(key) => clocks.release_shared(thread, key),
+        What::Arrive(key, _) => clocks.arrive(thread, key, Some(PARTIES)),
+        What::Store(key) => clocks.store(thread, key),
+        What::Swap(key) => clocks.transfer(thread, key),
+        _ => unreachable!("no operation of a primitive"),
+    }
+    None
+}

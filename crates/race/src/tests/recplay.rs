@@ -1,0 +1,116 @@
+//! The paper's way to find races finds the same bytes.
+
+use super::detect::synchronise;
+use super::execution::{Event, What, execute, scripts};
+use super::oracle::{Oracle, Touch, touched};
+use crate::recplay::{Figures, Recorder, Recplay};
+use crate::{Clock, Clocks, Line, Race, pieces};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
+
+#[derive(Default)]
+struct Run {
+    recplay: Recplay,
+    recorder: Recorder,
+    pending: BTreeMap<u32, BTreeMap<u64, (u64, u64)>>,
+    races: Vec<Race>,
+}
+
+impl Run {
+    fn end(&mut self, clock: &Clock) {
+        let lines = self.pending.remove(&clock.epoch().thread()).unwrap_or_default();
+        let lines: Vec<Line> =
+            lines.into_iter().map(|(number, (read, written))| Line { number, read, written }).collect();
+        self.recplay.end(clock, &lines, &mut |race| self.races.push(race));
+        self.recorder.end(clock);
+    }
+
+    fn note(&mut self, event: &Event) -> bool {
+        let Some((touch, range)) = touched(event) else { return false };
+        let lines = self.pending.entry(event.thread).or_default();
+        for (line, bytes) in pieces(range.clone()) {
+            let (read, written) = lines.entry(line).or_default();
+            *(if touch == Touch::Read { read } else { written }) |= bytes;
+        }
+        true
+    }
+}
+
+fn run(events: &[Event]) -> Run {
+    let (mut run, mut clocks) = (Run::default(), Clocks::new());
+    clocks.start(0).unwrap();
+    for event in events {
+        if run.note(event) || event.what == What::Sweep {
+            continue;
+        }
+        let ended = synchronise(&mut clocks, event, |clocks| run.end(clocks.current(event.thread)));
+        if let Some(clock) = ended {
+            run.end(&clock);
+        }
+        run.recplay.snoop(&clocks);
+        run.recorder.snoop(&clocks);
+    }
+    for clock in clocks.running() {
+        run.end(clock);
+    }
+    run
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn the_same_bytes_race(script in scripts(160)) {
+        let events = execute(&script, false);
+        let found = run(&events);
+        let bytes: BTreeSet<u64> = found
+            .races
+            .iter()
+            .flat_map(|race| (0..64).filter(|i| race.bytes() >> i & 1 == 1).map(|i| race.line * 64 + i))
+            .collect();
+        prop_assert_eq!(bytes, Oracle::new(&events).racing());
+        prop_assert_eq!(found.recplay.figures(), found.recorder.figures());
+    }
+}
+
+#[test]
+fn segments_go_when_everybody_knows_them() {
+    let (mut clocks, mut recplay) = (Clocks::new(), Recplay::new());
+    clocks.start(0).unwrap();
+    clocks.create(0, 1).unwrap();
+    let line = |number| [Line { number, read: 1, written: 0 }];
+    let none = &mut |race: Race| panic!("{race:?}");
+    for round in 0..100 {
+        let (from, to) = (round % 2, 1 - round % 2);
+        recplay.end(clocks.current(from), &line(u64::from(round)), none);
+        clocks.release(from, 7);
+        if let Some(ended) = clocks.acquire(to, 7) {
+            recplay.end(&ended, &[], none);
+        }
+        recplay.snoop(&clocks);
+    }
+    let figures = recplay.figures();
+    assert_eq!((figures.created, figures.stored_max), (200, 3));
+    assert!(recplay.bytes() < 2000);
+}
+
+#[test]
+fn what_one_thread_does_not_know_is_kept() {
+    let (mut clocks, mut recorder) = (Clocks::new(), Recorder::new());
+    clocks.start(0).unwrap();
+    clocks.create(0, 1).unwrap();
+    for _ in 0..10 {
+        recorder.end(clocks.current(1));
+        clocks.release(1, 7);
+        recorder.snoop(&clocks);
+    }
+    recorder.end(clocks.current(0));
+    assert_eq!(recorder.figures(), Figures { created: 11, stored_max: 11, compared: 10 });
+    recorder.end(clocks.current(1));
+    clocks.end(1);
+    assert!(clocks.join(0, 1).is_some());
+    recorder.snoop(&clocks);
+    recorder.end(clocks.current(0));
+    assert_eq!(recorder.figures(), Figures { created: 13, stored_max: 12, compared: 11 });
+}
