@@ -1,0 +1,210 @@
+//! The modules of a process: each whole and once, with where its code is.
+//!
+//! Apart from unwinding because names need whole modules, too: a variable lies outside of
+//! the mapping of the code.
+
+use super::signal;
+use super::tables::Tables;
+use crate::names::elf::{self, Elf};
+use crate::names::now;
+use crate::raw::RawModule;
+use object::{Object, ObjectSegment, SegmentFlags};
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::iter;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Memory is mapped by so many bytes.
+const PAGE: u64 = 4096;
+
+/// The modules of a process.
+pub(super) struct Modules(Vec<Module>);
+
+/// A module.
+pub(super) struct Module {
+    pub(super) raw: RawModule,
+    /// Its code, in the process.
+    code: Vec<Range<u64>>,
+    /// Its file, if that is the one that was mapped.
+    file: Option<PathBuf>,
+    tables: OnceCell<Option<Tables>>,
+    /// Whether handlers of signals return there, of addresses that were asked for.
+    returns: RefCell<HashMap<u64, bool>>,
+}
+
+impl Modules {
+    /// Reads the segments of the files.
+    pub(super) fn new(raw: &[RawModule], relocated: &[(PathBuf, PathBuf)]) -> Self {
+        let mut modules: Vec<Module> = Vec::new();
+        let mut seen: Vec<&RawModule> = Vec::new();
+        for raw in raw {
+            if seen.contains(&raw) {
+                continue;
+            }
+            seen.push(raw);
+            let module = Module::new(raw, now(&raw.file, relocated));
+            if modules.iter().all(|known| known.raw != module.raw) {
+                modules.push(module);
+            }
+        }
+        Self(modules)
+    }
+
+    /// The module that holds `address`.
+    pub(super) fn find(&self, address: u64) -> Option<&Module> {
+        self.0.iter().find(|module| (module.raw.start..module.raw.end).contains(&address))
+    }
+
+    /// The module whose code holds `address`.
+    pub(super) fn with_code(&self, address: u64) -> Option<&Module> {
+        self.find(address).filter(|module| module.code.iter().any(|range| range.contains(&address)))
+    }
+
+    /// What they are.
+    pub(super) fn into_raw(self) -> Vec<RawModule> {
+        self.0.into_iter().map(|module| module.raw).collect()
+    }
+}
+
+impl Module {
+    fn new(raw: &RawModule, path: &Path) -> Self {
+        let whole = raw.file.starts_with('/').then(|| elf::with_elf(path, |file| whole(raw, file))).flatten().flatten();
+        let file = whole.is_some().then(|| path.to_owned());
+        let part = || (raw.clone(), iter::once(raw.start..raw.end).collect());
+        let (raw, code) = whole.unwrap_or_else(part);
+        Self { raw, code, file, tables: OnceCell::new(), returns: RefCell::default() }
+    }
+
+    /// How the callers of its functions are found.
+    pub(super) fn tables(&self) -> Option<&Tables> {
+        self.tables.get_or_init(|| Tables::open(self.file.as_deref()?)).as_ref()
+    }
+
+    /// At `address` in the file's terms, of which its tables say nothing, is the code by which a signal's handler ends.
+    pub(super) fn returns_from_signal(&self, address: u64) -> bool {
+        if self.tables().is_none_or(|tables| tables.find(address).is_some()) {
+            return false;
+        }
+        let Some(path) = self.file.as_deref() else { return false };
+        let read = || elf::with_elf(path, |file| has_code(file, address, &signal::RETURN)).unwrap_or(false);
+        *self.returns.borrow_mut().entry(address).or_insert_with(read)
+    }
+}
+
+/// A segment of a file: bytes of memory, where in the file, and whether it is code.
+struct Segment {
+    memory: Range<u64>,
+    offset: u64,
+    code: bool,
+}
+
+fn segments(file: &Elf<'_>) -> Vec<Segment> {
+    let segments = file.segments().filter_map(|segment| {
+        let SegmentFlags::Elf { p_flags } = segment.flags() else { return None };
+        let memory = segment.address()..segment.address().checked_add(segment.size())?;
+        Some(Segment { memory, offset: segment.file_range().0, code: p_flags & object::elf::PF_X != 0 })
+    });
+    segments.collect()
+}
+
+/// `bytes` stand at `address` of the file.
+fn has_code(file: &Elf<'_>, address: u64, bytes: &[u8]) -> bool {
+    file.segments()
+        .any(|segment| matches!(segment.data_range(address, bytes.len() as u64), Ok(Some(found)) if found == bytes))
+}
+
+/// The module as its file describes it, and its code; `None` if what was mapped is no code of this file.
+fn whole(raw: &RawModule, file: &Elf<'_>) -> Option<(RawModule, Vec<Range<u64>>)> {
+    let segments = segments(file);
+    let first = segments.iter().map(|segment| segment.memory.start).min()? / PAGE * PAGE;
+    let last = segments.iter().map(|segment| segment.memory.end).max()?;
+    let with = |bias: u64| {
+        let end = bias.wrapping_add(last).checked_next_multiple_of(PAGE)?;
+        let module = RawModule { start: bias.wrapping_add(first), end, bias, ..raw.clone() };
+        let code = segments.iter().filter(|segment| segment.code);
+        let code = code.map(|it| bias.wrapping_add(it.memory.start)..bias.wrapping_add(it.memory.end)).collect();
+        (module.start < end).then_some((module, code))
+    };
+    // Whole already: as long as the file says, with what the file adds to its addresses.
+    let known = with(raw.bias)?;
+    if known.0.start == raw.start && known.0.end <= raw.end {
+        return Some((raw.clone(), known.1));
+    }
+    let offset = raw.start.wrapping_sub(raw.bias);
+    let pages = |it: &Segment| {
+        let end = it.offset.checked_add(it.memory.end - it.memory.start)?;
+        Some(it.offset / PAGE * PAGE..end)
+    };
+    // Of a file whose segments share pages the one that begins there is meant; a mapping may also be a part of one.
+    let code = || segments.iter().filter(|it| it.code).filter_map(|it| Some((it, pages(it)?)));
+    let begins = code().find(|(_, pages)| pages.start == offset);
+    let (segment, _) = begins.or_else(|| code().find(|(_, pages)| pages.contains(&offset)))?;
+    with(raw.start.wrapping_sub(offset).wrapping_add(segment.offset).wrapping_sub(segment.memory.start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Modules, PAGE};
+    use crate::names::elf;
+    use crate::raw::RawModule;
+    use object::{Object, ObjectSegment, SegmentFlags};
+
+    /// This very program, as a process would map it with `bias`: its code alone, and all of it.
+    fn mapped(bias: u64) -> (RawModule, RawModule) {
+        let path = std::env::current_exe().expect("a path");
+        let file = path.to_str().expect("a path of letters").to_owned();
+        let (code, end) = elf::with_elf(&path, |elf| {
+            let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags } if p_flags & object::elf::PF_X != 0);
+            let code = elf.segments().find(|it| is_code(it.flags())).expect("code");
+            let end = elf.segments().map(|it| it.address() + it.size()).max().expect("segments");
+            ((code.address(), code.size(), code.file_range().0), end)
+        })
+        .expect("an ELF file");
+        let (address, size, offset) = code;
+        let start = (bias + address) / PAGE * PAGE;
+        let bias_told = start - offset / PAGE * PAGE;
+        let part = RawModule { file, start, end: start + size, bias: bias_told, build_id: Vec::new() };
+        let end = (bias + end).next_multiple_of(PAGE);
+        let whole = RawModule { start: bias, end, bias, ..part.clone() };
+        (part, whole)
+    }
+
+    fn corrected(raw: &[RawModule]) -> Vec<RawModule> {
+        Modules::new(raw, &[]).into_raw()
+    }
+
+    #[test]
+    fn code_becomes_its_module_once_for_each_place() {
+        let ((one, whole_one), (two, whole_two)) = (mapped(0x5555_5555_4000), mapped(0x7fff_0000_0000));
+        assert_ne!(one.start, whole_one.start, "the code is not all of the program");
+        let found = corrected(&[one.clone(), two.clone(), one, two]);
+        assert_eq!(found, [whole_one, whole_two]);
+    }
+
+    #[test]
+    fn a_part_of_the_code_becomes_the_same_module() {
+        let (code, whole) = mapped(0x5555_5555_4000);
+        let rest = RawModule { start: code.start + 2 * PAGE, ..code.clone() };
+        assert!(rest.start < rest.end);
+        assert_eq!(corrected(&[code, rest]), [whole]);
+    }
+
+    #[test]
+    fn whole_modules_and_what_is_no_file_stay_what_they_are() {
+        let (code, whole) = mapped(0x5555_5555_4000);
+        let page = RawModule { file: "[vdso]".to_owned(), start: 0x1000, end: 0x2000, ..RawModule::default() };
+        let gone = RawModule { file: "/nowhere/program".to_owned(), ..code.clone() };
+        let other = RawModule { bias: code.start.wrapping_sub(1 << 40), ..code };
+        let all = [whole, page, gone, other];
+        assert_eq!(corrected(&all), all);
+    }
+
+    #[test]
+    fn a_file_that_moved_is_read_where_it_is() {
+        let (code, whole) = mapped(0x5555_5555_4000);
+        let moved = [("/nowhere/program".into(), code.file.clone().into())];
+        let gone = |module: RawModule| RawModule { file: "/nowhere/program".to_owned(), ..module };
+        assert_eq!(Modules::new(&[gone(code)], &moved).into_raw(), [gone(whole)]);
+    }
+}

@@ -1,0 +1,246 @@
+//! Entries of DWARF debug information: which unit an address belongs to, an entry's
+//! attributes, and where its references lead, across units and into what `dwz` moved away.
+//!
+//! Apart from `variables` and `locals` because they ask about the program; here is only the
+//! format. addr2line answers for lines and inlined frames, but shows no entries.
+
+use super::elf;
+use gimli::{
+    AttributeValue, DebugInfoOffset, DwAt, DwTag, Dwarf, DwarfSections, EndianSlice, LittleEndian, SectionId, Unit,
+    UnitOffset,
+};
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// The debug information of one file.
+pub(super) struct Debug {
+    sections: DwarfSections<Vec<u8>>,
+    supplement: Option<DwarfSections<Vec<u8>>>,
+    spans: OnceCell<Vec<Span>>,
+    pub(super) globals: OnceCell<Vec<super::variables::Global>>,
+}
+
+/// Code of one unit.
+struct Span {
+    start: u64,
+    end: u64,
+    unit: usize,
+}
+
+impl Debug {
+    /// Reads the file at `path` and what it shares with others; `None` if neither says anything.
+    pub(super) fn open(path: &Path, supplement: Option<&Path>) -> Option<Self> {
+        let supplement = supplement.and_then(sections);
+        Some(Self { sections: sections(path)?, supplement, spans: OnceCell::new(), globals: OnceCell::new() })
+    }
+
+    /// A look at the entries.
+    pub(super) fn entries(&self) -> Entries<'_> {
+        let slice = |section| EndianSlice::new(Vec::as_slice(section), LittleEndian);
+        let dwarf = match &self.supplement {
+            Some(supplement) => self.sections.borrow_with_sup(supplement, slice),
+            None => self.sections.borrow(slice),
+        };
+        Entries { dwarf, units: RefCell::default() }
+    }
+
+    /// The unit whose code holds `address`.
+    pub(super) fn unit_of(&self, address: u64) -> Option<usize> {
+        let spans = self.spans.get_or_init(|| self.entries().spans());
+        let before = spans.partition_point(|span| span.start <= address);
+        spans[..before].iter().rev().take(8).find(|span| address < span.end).map(|span| span.unit)
+    }
+}
+
+fn sections(path: &Path) -> Option<DwarfSections<Vec<u8>>> {
+    elf::with_elf(path, |file| {
+        DwarfSections::load(|id: SectionId| Ok::<_, gimli::Error>(elf::section(file, id.name()))).ok()
+    })?
+}
+
+/// Units by where they begin, in the supplement or not.
+type Units<'a> = BTreeMap<(bool, usize), Rc<Unit<Slice<'a>>>>;
+
+/// The entries of one file, with the units that were looked at.
+pub(super) struct Entries<'a> {
+    dwarf: Dwarf<Slice<'a>>,
+    units: RefCell<Units<'a>>,
+}
+
+/// One entry.
+#[derive(Clone)]
+pub(super) struct Entry<'a> {
+    supplementary: bool,
+    pub(super) unit: Rc<Unit<Slice<'a>>>,
+    pub(super) offset: UnitOffset,
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn tag(&self) -> Option<DwTag> {
+        Some(self.unit.entry(self.offset).ok()?.tag())
+    }
+
+    /// An attribute of the entry itself.
+    pub(super) fn value(&self, name: DwAt) -> Option<AttributeValue<Slice<'a>>> {
+        self.unit.entry(self.offset).ok()?.attr_value(name).ok()?
+    }
+
+    /// A number that an attribute states outright.
+    pub(super) fn number(&self, name: DwAt) -> Option<u64> {
+        match self.value(name)? {
+            AttributeValue::Sdata(value) => u64::try_from(value).ok(),
+            value => value.udata_value(),
+        }
+    }
+
+    /// Another entry of the same unit.
+    pub(super) fn sibling(&self, offset: UnitOffset) -> Self {
+        Self { offset, ..self.clone() }
+    }
+
+    /// The entries right below this one.
+    pub(super) fn children(&self) -> Vec<Self> {
+        let mut children = Vec::new();
+        let Ok(mut tree) = self.unit.entries_tree(Some(self.offset)) else { return children };
+        let Ok(root) = tree.root() else { return children };
+        let mut below = root.children();
+        while let Ok(Some(child)) = below.next() {
+            children.push(self.sibling(child.entry().offset()));
+        }
+        children
+    }
+}
+
+impl<'a> Entries<'a> {
+    fn file(&self, supplementary: bool) -> Option<&Dwarf<Slice<'a>>> {
+        if supplementary { self.dwarf.sup() } else { Some(&self.dwarf) }
+    }
+
+    /// Where in the file's entries each unit begins.
+    pub(super) fn unit_starts(&self) -> Vec<usize> {
+        let mut starts = Vec::new();
+        let mut units = self.dwarf.units();
+        while let Ok(Some(header)) = units.next() {
+            starts.extend(header.offset().as_debug_info_offset().map(|offset| offset.0));
+        }
+        starts
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        let mut spans = Vec::new();
+        for unit in self.unit_starts() {
+            let Some(found) = self.unit(false, unit) else { continue };
+            let Ok(mut ranges) = self.dwarf.unit_ranges(&found) else { continue };
+            while let Ok(Some(range)) = ranges.next() {
+                spans.push(Span { start: range.begin, end: range.end, unit });
+            }
+        }
+        spans.sort_by_key(|span| (span.start, span.end));
+        spans
+    }
+
+    /// The unit that begins at `start`.
+    fn unit(&self, supplementary: bool, start: usize) -> Option<Rc<Unit<Slice<'a>>>> {
+        if let Some(unit) = self.units.borrow().get(&(supplementary, start)) {
+            return Some(Rc::clone(unit));
+        }
+        let dwarf = self.file(supplementary)?;
+        let header = dwarf.debug_info.header_from_offset(DebugInfoOffset(start)).ok()?;
+        let unit = Rc::new(dwarf.unit(header).ok()?);
+        self.units.borrow_mut().insert((supplementary, start), Rc::clone(&unit));
+        Some(unit)
+    }
+
+    /// The unit at `start` as an entry.
+    pub(super) fn root(&self, start: usize) -> Option<Entry<'a>> {
+        let unit = self.unit(false, start)?;
+        let mut cursor = unit.entries();
+        let (_, entry) = cursor.next_dfs().ok()??;
+        let offset = entry.offset();
+        Some(Entry { supplementary: false, unit, offset })
+    }
+
+    /// The entry at `offset` of the unit at `start`.
+    pub(super) fn at(&self, start: usize, offset: UnitOffset) -> Option<Entry<'a>> {
+        Some(Entry { supplementary: false, unit: self.unit(false, start)?, offset })
+    }
+
+    /// An attribute of the entry, or of the declaration that it completes.
+    pub(super) fn inherited(&self, entry: &Entry<'a>, name: DwAt) -> Option<(Entry<'a>, AttributeValue<Slice<'a>>)> {
+        let mut entry = entry.clone();
+        for _ in 0..8 {
+            if let Some(value) = entry.value(name) {
+                return Some((entry, value));
+            }
+            let origin = self.reference(&entry, gimli::DW_AT_abstract_origin);
+            entry = origin.or_else(|| self.reference(&entry, gimli::DW_AT_specification))?;
+        }
+        None
+    }
+
+    /// The entry that an attribute refers to.
+    pub(super) fn reference(&self, entry: &Entry<'a>, name: DwAt) -> Option<Entry<'a>> {
+        let (supplementary, absolute) = match entry.value(name)? {
+            AttributeValue::UnitRef(offset) => return Some(entry.sibling(offset)),
+            AttributeValue::DebugInfoRef(offset) => (entry.supplementary, offset),
+            AttributeValue::DebugInfoRefSup(offset) => (true, offset),
+            _ => return None,
+        };
+        let mut units = self.file(supplementary)?.units();
+        while let Ok(Some(header)) = units.next() {
+            if let Some(offset) = absolute.to_unit_offset(&header) {
+                let start = header.offset().as_debug_info_offset()?.0;
+                return Some(Entry { supplementary, unit: self.unit(supplementary, start)?, offset });
+            }
+        }
+        None
+    }
+
+    /// The name of the entry, or of the declaration that it completes.
+    pub(super) fn name(&self, entry: &Entry<'a>) -> Option<String> {
+        let (owner, value) = self.inherited(entry, gimli::DW_AT_name)?;
+        let text = self.file(owner.supplementary)?.attr_string(&owner.unit, value).ok()?;
+        Some(text.to_string_lossy().into_owned())
+    }
+
+    /// Whether the code of a function, or of a block in it, holds `address`.
+    pub(super) fn holds(&self, entry: &Entry<'a>, address: u64) -> bool {
+        let Ok(found) = entry.unit.entry(entry.offset) else { return false };
+        let Ok(mut ranges) = self.dwarf.die_ranges(&entry.unit, &found) else { return false };
+        while let Ok(Some(range)) = ranges.next() {
+            if (range.begin..range.end).contains(&address) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The address that an expression consists of.
+    pub(super) fn fixed_address(&self, unit: &Unit<Slice<'a>>, value: &AttributeValue<Slice<'a>>) -> Option<u64> {
+        let mut operations = value.exprloc_value()?.operations(unit.encoding());
+        let address = match operations.next().ok()?? {
+            gimli::Operation::Address { address } => address,
+            gimli::Operation::AddressIndex { index } => self.dwarf.address(unit, index).ok()?,
+            _ => return None,
+        };
+        operations.next().ok()?.is_none().then_some(address)
+    }
+
+    /// The file and line at which something is declared.
+    pub(super) fn declared(&self, entry: &Entry<'a>) -> Option<(String, u64)> {
+        let (owner, line) = self.inherited(entry, gimli::DW_AT_decl_line)?;
+        let (_, file) = self.inherited(entry, gimli::DW_AT_decl_file)?;
+        let index = match file {
+            AttributeValue::FileIndex(index) => index,
+            other => other.udata_value()?,
+        };
+        let program = owner.unit.line_program.as_ref()?;
+        let file = program.header().file(index)?;
+        let name = self.file(owner.supplementary)?.attr_string(&owner.unit, file.path_name()).ok()?;
+        Some((name.to_string_lossy().into_owned(), line.udata_value()?))
+    }
+}

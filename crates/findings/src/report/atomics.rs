@@ -1,0 +1,50 @@
+//! Which races may be none because both sides are atomic accesses.
+//!
+//! On x86-64 an atomic load and most atomic stores are plain moves, so the process that
+//! replays can't tell. Debug information often can: the variable's type is an atomic one, or
+//! the access was inlined from the library's atomics. Two atomic accesses do not race; an
+//! atomic one and a plain one do.
+
+use super::{Access, Object, Race};
+use crate::raw::{AccessKind, Certainty, RaceKind};
+
+/// What atomic operations of C++ and Rust are inlined from.
+const ATOMIC_FUNCTIONS: [&str; 6] = [
+    "std::atomic<",
+    "std::__atomic_base<",
+    "std::__atomic_float<",
+    "std::atomic_flag::",
+    "core::sync::atomic::",
+    "std::atomic_",
+];
+
+/// Makes a race a possible one where debug information says that it is none.
+pub(super) fn classify(race: &mut Race) {
+    race.atomic = reason(race);
+    if race.atomic.is_some() {
+        race.certainty = Certainty::PossibleAtomic;
+    }
+}
+
+fn reason(race: &Race) -> Option<&'static str> {
+    if race.kind != RaceKind::Data {
+        return None;
+    }
+    let declared = match &race.object {
+        Object::Global(global) => global.atomic,
+        Object::Stack { local, .. } => local.as_ref().is_some_and(|local| local.atomic),
+        Object::Heap(_) | Object::Unknown => false,
+    };
+    if declared {
+        return Some("it is declared atomic");
+    }
+    let [first, second] = &race.accesses;
+    (is_atomic(first) && is_atomic(second)).then_some("both are atomic operations of the source")
+}
+
+fn is_atomic(access: &Access) -> bool {
+    let innermost = access.stack.first().and_then(|frame| frame.function.as_deref()).unwrap_or_default();
+    let plain = crate::places::plain(innermost);
+    matches!(access.kind, AccessKind::AtomicRead | AccessKind::AtomicWrite)
+        || ATOMIC_FUNCTIONS.iter().any(|start| plain.starts_with(start))
+}

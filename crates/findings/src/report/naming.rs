@@ -1,0 +1,118 @@
+//! From addresses to names: one function for each part of the raw model.
+
+use super::{Access, Block, Lock, Object, Options, Origin, Race, Sync, Thread};
+use crate::names::{Frame, Local, Symbols};
+use crate::raw::{
+    NO_THREAD, RawAccess, RawBlock, RawLock, RawOrigin, RawRace, RawReport, RawStack, RawSync, RawThread,
+};
+
+/// Names the parts of one raw report.
+pub(super) struct Namer<'a> {
+    raw: &'a RawReport,
+    symbols: Symbols,
+}
+
+impl<'a> Namer<'a> {
+    pub(super) fn new(raw: &'a RawReport, options: &Options) -> Self {
+        Self { raw, symbols: Symbols::new(&raw.modules, &options.debug_roots, &options.relocated) }
+    }
+
+    pub(super) fn advice(&self) -> Vec<String> {
+        self.symbols.advice()
+    }
+
+    pub(super) fn thread(&self, raw: &RawThread) -> Thread {
+        Thread {
+            number: raw.number,
+            name: raw.name.clone(),
+            label: raw.label.clone(),
+            creator: known(raw.creator),
+            created: self.calls(&raw.created),
+        }
+    }
+
+    pub(super) fn race(&self, raw: &RawRace) -> Race {
+        Race {
+            kind: raw.kind,
+            certainty: raw.certainty,
+            address: raw.address,
+            bytes: raw.bytes,
+            object: self.object(raw),
+            count: raw.count,
+            accesses: [self.access(&raw.accesses[0]), self.access(&raw.accesses[1])],
+            ..Race::default()
+        }
+    }
+
+    fn access(&self, raw: &RawAccess) -> Access {
+        Access {
+            thread: raw.thread,
+            event: raw.event,
+            counter: raw.stack.addresses.first().copied().unwrap_or(0),
+            count_since_event: raw.count_since_event,
+            kind: raw.kind,
+            address: raw.address,
+            size: raw.size,
+            value: raw.value,
+            setting: raw.setting,
+            stack: self.symbols.stack(&raw.stack),
+            locks: raw.locks.iter().map(|lock| self.lock(lock)).collect(),
+            before: raw.before.as_ref().map(|sync| self.sync(sync)),
+            after: raw.after.as_ref().map(|sync| self.sync(sync)),
+        }
+    }
+
+    fn lock(&self, raw: &RawLock) -> Lock {
+        let taken = self.calls(&raw.stack);
+        Lock { address: raw.address, name: self.variable(raw.address), shared: raw.shared, taken }
+    }
+
+    fn sync(&self, raw: &RawSync) -> Sync {
+        let RawSync { event, operation, object } = raw;
+        Sync { event: *event, operation: operation.clone(), object: *object, name: self.variable(*object) }
+    }
+
+    fn variable(&self, address: u64) -> Option<String> {
+        self.symbols.global(address)?.name
+    }
+
+    fn calls(&self, stack: &RawStack) -> Vec<Frame> {
+        self.symbols.stack(stack)
+    }
+
+    fn object(&self, race: &RawRace) -> Object {
+        if let Some(block) = &race.block {
+            return Object::Heap(self.block(block));
+        }
+        let holds = |thread: &&RawThread| (thread.stack[0]..thread.stack[1]).contains(&race.address);
+        if let Some(owner) = self.raw.threads.iter().find(holds) {
+            return Object::Stack { thread: owner.number, local: self.local(race, owner.number) };
+        }
+        self.symbols.global(race.address).map_or(Object::Unknown, Object::Global)
+    }
+
+    fn block(&self, raw: &RawBlock) -> Block {
+        let origin = |origin: &RawOrigin| Origin { thread: known(origin.thread), stack: self.calls(&origin.stack) };
+        Block {
+            start: raw.start,
+            size: raw.size,
+            allocated: origin(&raw.allocated),
+            freed: raw.freed.as_ref().map(origin),
+        }
+    }
+
+    /// The variable on the stack of `owner`. Its frame is in one of the stacks that are known of this thread: that
+    /// of an access of its own, or where it created the threads that it handed the address to.
+    fn local(&self, race: &RawRace, owner: u32) -> Option<Local> {
+        let own = race.accesses.iter().filter(|access| access.thread == owner).map(|access| &access.stack);
+        let parties = race.accesses.iter().map(|access| access.thread);
+        let parties = parties.filter_map(|number| self.raw.threads.iter().find(|thread| thread.number == number));
+        let created = parties.filter(|thread| thread.creator == owner).map(|thread| &thread.created);
+        let mut stacks = own.chain(created);
+        stacks.find_map(|stack| self.symbols.local(stack, race.address))
+    }
+}
+
+fn known(thread: u32) -> Option<u32> {
+    (thread != NO_THREAD).then_some(thread)
+}

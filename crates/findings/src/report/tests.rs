@@ -1,0 +1,143 @@
+//! From raw findings to a report: grouping, hiding, numbering, what a report comes to.
+//! Without modules, so that places are bare addresses; names have tests of their own.
+
+use super::{Counts, Options, Report, Verdict};
+use crate::made_up;
+use crate::names::{Frame, Global, Local};
+use crate::raw::{
+    AccessKind, Certainty, NO_THREAD, RaceKind, RawAccess, RawBlock, RawDivergence, RawModule, RawOrigin, RawRace,
+    RawReport, RawStack, RawThread,
+};
+use crate::report::{Object, atomics};
+use crate::suppressions::Suppressions;
+
+fn access(thread: u32, addresses: &[u64]) -> RawAccess {
+    let stack = RawStack::of_access(addresses.to_vec());
+    RawAccess { thread, kind: AccessKind::Write, size: 4, stack, ..RawAccess::default() }
+}
+
+fn race(certainty: Certainty, first: &[u64], second: &[u64]) -> RawRace {
+    let accesses = [access(1, first), access(2, second)];
+    RawRace { address: 0x1000, bytes: 0xf0f, certainty, count: 2, accesses, ..RawRace::default() }
+}
+
+fn raw(races: Vec<RawRace>) -> RawReport {
+    RawReport { races, complete: true, ..RawReport::default() }
+}
+
+fn report(races: Vec<RawRace>) -> Report {
+    Report::new(&raw(races), &Options::default())
+}
+
+use Certainty::{AfterFirst, Certain, PossibleAtomic};
+
+#[test]
+fn one_pair_of_places_is_one_race_whichever_came_first() {
+    let found = report(vec![
+        race(AfterFirst, &[0x10, 0x20, 0x30], &[0x40, 0x50]),
+        race(Certain, &[0x40, 0x50], &[0x10, 0x20, 0x99]),
+        race(AfterFirst, &[0x10, 0x21], &[0x40, 0x50]),
+        race(PossibleAtomic, &[0x10, 0x20], &[0x40, 0x50]),
+    ]);
+    let races: Vec<_> = found.races.iter().map(|race| (race.number, race.certainty, race.count)).collect();
+    assert_eq!(races, [(1, Certain, 4), (2, AfterFirst, 2), (3, PossibleAtomic, 2)]);
+    assert_eq!(found.races[0].accesses[0].counter, 0x40, "the certain one speaks for both");
+    assert_eq!(found.races[0].size(), 12);
+    assert_eq!(found.counts(), Counts { certain: 1, after_first: 1, possible: 1, suppressed: 0 });
+    let other = RawRace { kind: RaceKind::Free, ..race(Certain, &[0x10, 0x20], &[0x40, 0x50]) };
+    assert_eq!(report(vec![race(Certain, &[0x10, 0x20], &[0x40, 0x50]), other]).races.len(), 2);
+}
+
+#[test]
+fn one_call_of_a_library_is_one_place() {
+    let module =
+        |file: &str, start| RawModule { file: file.to_owned(), start, end: start + 0x100, ..RawModule::default() };
+    let races = [0x210, 0x220].map(|inside| race(Certain, &[inside, 0x130], &[0x140]));
+    let modules = vec![module("/opt/program", 0x100), module("/lib/libc.so.6", 0x200)];
+    let raw = RawReport { modules, ..raw(races.to_vec()) };
+    assert_eq!(Report::new(&raw, &Options::default()).races.len(), 1);
+}
+
+#[test]
+fn what_a_rule_hides_is_last_and_does_not_count() {
+    let module =
+        |file: &str, start: u64| RawModule { file: file.to_owned(), start, end: start + 16, ..RawModule::default() };
+    let raw = RawReport {
+        modules: vec![module("/opt/known.so", 0x10), module("/opt/new.so", 0x20)],
+        ..raw(vec![race(Certain, &[0x10], &[0x11]), race(AfterFirst, &[0x20], &[0x21])])
+    };
+    let rules = "race:known.so\nrace:never\nmutex:whatever\n";
+    let suppressions = Suppressions::parse(rules, "supp").expect("rules");
+    let found = Report::new(&raw, &Options { suppressions, ..Options::default() });
+    let races: Vec<_> = found.races.iter().map(|race| (race.number, race.suppressed.as_deref())).collect();
+    assert_eq!(races, [(1, None), (2, Some("race:known.so"))]);
+    assert_eq!(found.races[0].suppression.as_deref(), Some("race_top:new.so$"));
+    assert_eq!(found.unused, ["race:never (supp:2)"]);
+    assert_eq!((found.counts().suppressed, found.verdict()), (1, Verdict::Races));
+    assert_eq!(
+        found.advice,
+        ["/opt/known.so is gone: its functions have no names", "/opt/new.so is gone: its functions have no names"]
+    );
+}
+
+#[test]
+fn only_certain_races_and_those_after_make_a_verdict() {
+    let of = |races| report(races).verdict();
+    assert_eq!(of(vec![]), Verdict::Clean);
+    assert_eq!(of(vec![race(PossibleAtomic, &[1], &[2])]), Verdict::Clean);
+    assert_eq!(of(vec![race(AfterFirst, &[1], &[2])]), Verdict::Races);
+    let died = RawReport { complete: false, ..raw(vec![]) };
+    assert_eq!(Report::new(&died, &Options::default()).verdict(), Verdict::Unfinished);
+    let diverged = Some(RawDivergence::default());
+    let after = RawReport { diverged: diverged.clone(), ..raw(vec![race(Certain, &[1], &[2])]) };
+    assert_eq!(Report::new(&after, &Options::default()).verdict(), Verdict::Races);
+    let instead = RawReport { diverged, ..raw(vec![]) };
+    assert_eq!(Report::new(&instead, &Options::default()).verdict(), Verdict::Unfinished);
+}
+
+#[test]
+fn the_object_is_the_block_or_the_stack_that_holds_it() {
+    let origin = RawOrigin { thread: NO_THREAD, ..RawOrigin::default() };
+    let block = RawBlock { start: 0xff0, size: 64, allocated: origin, freed: None };
+    let on_heap = RawRace { block: Some(block), ..race(Certain, &[1], &[2]) };
+    let thread = RawThread { number: 5, creator: NO_THREAD, stack: [0x800, 0x1001], ..RawThread::default() };
+    let objects = |races, threads| {
+        let raw = RawReport { threads, ..raw(races) };
+        Report::new(&raw, &Options::default()).races.remove(0).object
+    };
+    let Object::Heap(found) = objects(vec![on_heap], vec![thread.clone()]) else { panic!("not the block") };
+    assert_eq!((found.start, found.allocated.thread, found.freed), (0xff0, None, None));
+    let plain = || vec![race(Certain, &[1], &[2])];
+    assert_eq!(objects(plain(), vec![thread.clone()]), Object::Stack { thread: 5, local: None });
+    assert_eq!(objects(plain(), vec![RawThread { stack: [0x800, 0x1000], ..thread }]), Object::Unknown);
+}
+
+#[test]
+fn a_declared_atomic_and_two_atomic_operations_are_no_certain_race() {
+    let certainty = |change: &dyn Fn(&mut super::Race)| {
+        let mut race = made_up::race();
+        change(&mut race);
+        atomics::classify(&mut race);
+        (race.certainty, race.atomic.is_some())
+    };
+    let inlined = |function: &str| Frame { function: Some(function.to_owned()), ..made_up::frame("f", 1, 2) };
+    let global = Object::Global(Global { atomic: true, ..Global::default() });
+    let local = Object::Stack { thread: 0, local: Some(Local { atomic: true, ..Local::default() }) };
+    let no_race = (PossibleAtomic, true);
+    assert_eq!(certainty(&|_| {}), (Certain, false));
+    assert_eq!(certainty(&|race| race.object = global.clone()), no_race);
+    assert_eq!(certainty(&|race| race.object = local.clone()), no_race);
+    let load = inlined("std::__atomic_base<int>::load(std::memory_order) const");
+    let store = inlined("core::sync::atomic::AtomicUsize::store");
+    assert_eq!(
+        certainty(&|race| race.accesses[0].stack.insert(0, load.clone())),
+        (Certain, false),
+        "one side is plain"
+    );
+    let both = |race: &mut super::Race| {
+        race.accesses[0].stack.insert(0, load.clone());
+        race.accesses[1].stack.insert(0, store.clone());
+    };
+    assert_eq!(certainty(&both), no_race);
+    assert_eq!(certainty(&|race| (race.object, race.kind) = (global.clone(), RaceKind::Free)), (Certain, false));
+}
