@@ -106,6 +106,7 @@ structure!(PlanProcess, read_plan_process, write_plan_process, {
     exit_code: u32,
     exit_thread: u32,
     pid: u32,
+    part: u32,
 });
 
 /// Payload bytes that a chunk has room for.

@@ -12,12 +12,15 @@
 //! Replay: the turns stand in [`TurnSlot`]s behind this header, one for each
 //! recorded thread, and behind those the plan (see [`crate::plan`]).
 
+use crate::stand::Survey;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
 /// Path of the control memory, e.g. `/proc/PID/fd/N`.
 pub const ENV_CONTROL: &str = "RELIVE_CONTROL";
 /// Who started this image: `parent-thread.child-number.clock`, decimal. Absent in the first process.
 pub const ENV_LINK: &str = "RELIVE_LINK";
+/// Environment variable of a process that runs translated.
+pub const ENV_TRANSLATE: &str = "RELIVE_TRANSLATE";
 /// `Control::magic`.
 pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"RLVCTRL\x01");
 /// Process images that can record at the same time.
@@ -26,8 +29,19 @@ pub const PROCESS_SLOTS: usize = 1024;
 pub const SHARED_OBJECTS: usize = 1 << 14;
 /// [`ProcessSlot::state`] while a process uses the slot.
 pub const IN_USE: u32 = 1;
+/// Pieces of code whose calls are known to all processes of a session, at most, and calls of one of them.
+pub const KNOWN_CODE: usize = 32;
+/// See [`KNOWN_CODE`].
+pub const KNOWN_SITES: usize = 640;
+/// Files mapped to be shared and written, at most.
+pub const SHARED_FILES: usize = 2048;
+/// Leaves of the processor's description, at most.
+pub const CPUID_LEAVES: usize = 256;
 /// Bytes of the folder's path, at most.
 pub const FOLDER_BYTES_MAX: usize = 4096;
+
+/// Entries of [`Control::told`], with the one that ends them.
+pub const TOLD_MAX: usize = 32;
 
 /// Values of [`Control::mode`].
 pub mod mode {
@@ -55,6 +69,26 @@ pub mod flag {
     pub const REBUILT: u32 = 16;
     /// What the program takes from outside is part of the recording.
     pub const ENVIRONMENT: u32 = 32;
+    /// The files of a packed trace stand for those of the machine.
+    pub const PACKED: u32 = 1 << 10;
+    /// The replay learns which bytes race.
+    pub const RACES: u32 = 1 << 12;
+    /// The replay watches those.
+    pub const RACES_WATCHED: u32 = 1 << 13;
+    /// All code of the program runs under the translator.
+    pub const TRANSLATED: u32 = 1 << 11;
+    /// Replay of one process only: the plan says which part each one has.
+    pub const ALONE: u32 = 256;
+}
+
+/// Values of [`Control::debugger`].
+pub mod debugger {
+    /// The process that is to be debugged is not there yet.
+    pub const NONE: u32 = 0;
+    /// It waits for the debugger.
+    pub const WANTED: u32 = 1;
+    /// The debugger has it.
+    pub const ATTACHED: u32 = 2;
 }
 
 /// The head of the control memory.
@@ -89,6 +123,8 @@ pub struct Control {
     pub folder_len: u32,
     /// Bytes used of `source`.
     pub source_len: u32,
+    /// Bytes used of `races`.
+    pub races_len: u32,
     /// Device and inode of the launcher's standard output and standard error (recording).
     pub outputs: [[AtomicU64; 2]; 2],
     /// Every thread of a replay with an index below this one has run its last event, the first thread aside,
@@ -107,16 +143,48 @@ pub struct Control {
     pub spent: AtomicU64,
     /// The last timestamp that belongs to a recording that reached a limit; `u64::MAX` before.
     pub cut: AtomicU64,
+    /// Futex: one of [`debugger`], while one process is replayed alone and debugged.
+    pub debugger: AtomicU32,
     /// The trace folder (recording) or the folder for learnt order (replay), absolute.
     pub folder: [u8; FOLDER_BYTES_MAX],
     /// The trace folder, absolute.
     pub source: [u8; FOLDER_BYTES_MAX],
+    /// The folder for what a replay says of races, absolute; see [`crate::races`].
+    pub races: [u8; FOLDER_BYTES_MAX],
+    /// Byte offset of the list of files that stand for the machine's, and their number: each has device and inode, and
+    /// those that it had in the recording (replay of a packed trace).
+    pub files_offset: u64,
+    /// See `files_offset`.
+    pub files_count: u64,
+    /// What the kernel told the recorded program about the machine, entries of its auxiliary vector (replay); up to the
+    /// first of type 0. None, if the recording does not know.
+    pub told: [[u64; 2]; TOLD_MAX],
     /// The first divergence that a process met.
     pub divergence: Divergence,
     /// Who records now.
     pub processes: [ProcessSlot; PROCESS_SLOTS],
     /// Clocks of process-shared objects.
     pub shared: [SharedObject; SHARED_OBJECTS],
+    /// The launcher's descriptor of the memory in which shared files have their places (replay).
+    pub pool: u32,
+    /// Files that are mapped to be shared and written.
+    pub files: [SharedFile; SHARED_FILES],
+    /// Code that was looked through for system calls.
+    pub code: [KnownCode; KNOWN_CODE],
+    /// What the processor says of itself, where the environment is recorded.
+    pub cpuid: Cpuid,
+    /// What a replaying process wants to know of its own code.
+    pub survey: Survey,
+}
+
+/// What the recording's processor says of itself: programs get it from here.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Cpuid {
+    /// How many leaves there are; 0 if programs may ask the processor.
+    pub count: u32,
+    /// Leaf and part of it, and the four registers.
+    pub leaves: [[u32; 6]; CPUID_LEAVES],
 }
 
 /// A process image that records or replays now.
@@ -149,6 +217,32 @@ pub struct SharedObject {
     pub clock: AtomicU64,
     /// Last event in a replay: thread << 40 | events.
     pub last: AtomicU64,
+}
+
+/// Code that some process has looked through: the others need not.
+#[derive(Debug)]
+#[repr(C)]
+pub struct KnownCode {
+    /// Names the file and the part of it; 0 while the entry is free. Set once.
+    pub key: AtomicU64,
+    /// 1 once the rest is there.
+    pub is_ready: AtomicU32,
+    /// How many sites there are.
+    pub count: AtomicU32,
+    /// The sites, as who looks for them packs them.
+    pub sites: [AtomicU32; KNOWN_SITES],
+}
+
+/// A file that is mapped to be shared and written. Its index says where it lies in the memory for all of them.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SharedFile {
+    /// Device and inode; the inode is 0 while the place is free, and `u64::MAX` while it is being taken.
+    pub identity: [AtomicU64; 2],
+    /// What lies before this offset, mappings have laid there (replay).
+    pub laid: AtomicU64,
+    /// 1 while somebody does.
+    pub busy: AtomicU32,
 }
 
 /// Values of [`TurnSlot::state`].
@@ -208,6 +302,10 @@ pub struct TurnSlot {
     pub kind: AtomicU32,
     /// If this thread has run its last event: so have all with an index from here to below this one. 0 if not known.
     pub settled_until: AtomicU32,
+    /// 1 once it has done all that was recorded of it, calls included.
+    pub is_done: AtomicU32,
+    /// 1 while it looks for the passage of an instruction at which a signal struck: its computing takes longer.
+    pub looks_for_passage: AtomicU32,
 }
 
 /// Values of [`Divergence::cause`].
@@ -236,6 +334,8 @@ pub mod cause {
     pub const CALL: u32 = 10;
     /// Memory that the program had in the recording can't be had at the same address.
     pub const ADDRESS: u32 = 11;
+    /// No divergence: a process that can't be replayed alone, because it shares memory with others.
+    pub const SHARED: u32 = 12;
 }
 
 /// The first divergence of a replay; the process that met it waits for the launcher's verdict.

@@ -3,6 +3,7 @@
 //! - [`layout`]: the data file, chunk by chunk.
 //! - [`record`]: the byte code inside a chunk: encoder and decoder.
 //! - [`control`]: the memory that launcher and recorded processes share.
+//! - [`opened`]: which files the recorded images were started from.
 //! - [`plan`]: what the launcher lays ready for the runtime of a replay.
 //!
 //! Encoder and decoder need neither std nor an allocator, because they run
@@ -13,6 +14,7 @@
 //!   [`stream`] turns a thread's bytes into events.
 //! - [`manifest`]: what was recorded, where, and how it ended.
 //! - [`derived`]: the per-object order that a first replay learns.
+//! - [`packed`]: a trace and its programs in one file.
 //! - [`plan_builder`]: from a recording to the plan of a replay.
 //! - [`error`]: why a trace can't be read.
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
@@ -28,13 +30,18 @@ pub mod error;
 pub mod layout;
 #[cfg(feature = "std")]
 pub mod manifest;
+pub mod opened;
+#[cfg(feature = "std")]
+pub mod packed;
 pub mod plan;
 #[cfg(feature = "std")]
 pub mod plan_builder;
+pub mod races;
 #[cfg(feature = "std")]
 pub mod reader;
 pub mod record;
 #[cfg(feature = "std")]
 pub mod recording;
+pub mod stand;
 #[cfg(feature = "std")]
 pub mod stream;

@@ -53,6 +53,10 @@ pub struct Manifest {
     /// How it was laid out, where addresses are of our choice. Version 1 does not know the member.
     #[serde(default, skip_serializing_if = "is_default")]
     pub start: Option<Start>,
+    /// What its processor said of itself, six numbers a leaf: leaf, part, four registers, in hexadecimal. Version 1 does
+    /// not know the member.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cpuid: Vec<String>,
     /// Start, in milliseconds since 1970 UTC.
     pub started_ms: u64,
     /// End, likewise; absent while unfinished.
@@ -80,6 +84,10 @@ pub struct Start {
     pub random: String,
     /// The soft limit of its stack in bytes; `None` for none.
     pub stack: Option<u64>,
+    /// What the kernel tells programs about machine and user: types and values of the auxiliary vector. Early recordings
+    /// of version 2 do not know the member.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub told: Vec<(u64, u64)>,
 }
 
 /// Whether a recording ended normally.
@@ -192,6 +200,7 @@ impl Manifest {
             fixed_layout: false,
             environment_recorded: false,
             start: None,
+            cpuid: Vec::new(),
             started_ms: 0,
             ended_ms: None,
             outcome: None,

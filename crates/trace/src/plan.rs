@@ -59,6 +59,18 @@ pub struct PlanThread {
     pub children_count: u64,
 }
 
+/// What a process image has to do in a replay, in [`PlanProcess::part`].
+pub mod part {
+    /// All that it did.
+    pub const WHOLE: u32 = 0;
+    /// The same; it is the one that a replay of a single process is for, and begins with.
+    pub const ALONE: u32 = 1;
+    /// Quietly what it did until it made the next one on the way there.
+    pub const AHEAD: u32 = 2;
+    /// Nothing: it does not exist.
+    pub const ABSENT: u32 = 3;
+}
+
 /// One recorded process image.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -73,8 +85,10 @@ pub struct PlanProcess {
     pub exit_thread: u32,
     /// Its id in the recording.
     pub pid: u32,
+    /// One of [`part`].
+    pub part: u32,
 }
 
 const _: () = assert!(size_of::<PlanHeader>() == 32);
 const _: () = assert!(size_of::<PlanThread>() == 80);
-const _: () = assert!(size_of::<PlanProcess>() == 20);
+const _: () = assert!(size_of::<PlanProcess>() == 24);

@@ -6,7 +6,7 @@
 use crate::bytes::{write_plan_header, write_plan_process, write_plan_thread};
 use crate::derived::DerivedOrder;
 use crate::layout::{NONE, end};
-use crate::plan::{PLAN_MAGIC, PlanHeader, PlanProcess, PlanThread};
+use crate::plan::{PLAN_MAGIC, PlanHeader, PlanProcess, PlanThread, part};
 use crate::recording::{End, Recording};
 use crate::stream::ThreadStream;
 use std::io::{self, Write};
@@ -16,6 +16,7 @@ use std::io::{self, Write};
 pub struct PlanBuilder<'a> {
     recording: &'a Recording,
     derived: Option<&'a DerivedOrder>,
+    parts: &'a [u32],
     children_offset: u64,
     streams_offset: u64,
     bytes: u64,
@@ -29,10 +30,16 @@ impl<'a> PlanBuilder<'a> {
         let children: usize = (0..recording.thread_count()).map(|thread| recording.children(thread).len()).sum();
         let children_offset = size_of::<PlanHeader>() as u64 + threads + processes;
         let streams_offset = children_offset + (children * size_of::<u32>()) as u64;
-        let mut plan = Self { recording, derived, children_offset, streams_offset, bytes: streams_offset };
+        let mut plan = Self { recording, derived, parts: &[], children_offset, streams_offset, bytes: streams_offset };
         plan.bytes += recording.threads().map(|thread| thread.stream.len() as u64).sum::<u64>();
         plan.bytes += recording.threads().map(|thread| plan.waits(thread).len() as u64).sum::<u64>();
         plan
+    }
+
+    /// Gives each process image, by index, its [`part`]; without, each does all that it did.
+    #[must_use]
+    pub fn with_parts(self, parts: &'a [u32]) -> Self {
+        Self { parts, ..self }
     }
 
     /// Bytes of the plan.
@@ -106,7 +113,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     fn process(&self, index: u32) -> PlanProcess {
-        let absent = PlanProcess { main_thread: NONE, end: end::LIVE, exit_code: 0, exit_thread: NONE, pid: 0 };
+        let part = self.parts.get(index as usize).copied().unwrap_or(part::WHOLE);
+        let (main_thread, exit_thread) = (NONE, NONE);
+        let absent = PlanProcess { main_thread, end: end::LIVE, exit_code: 0, exit_thread, pid: 0, part };
         let Some(process) = self.recording.process(index) else { return absent };
         let plan = PlanProcess { main_thread: process.main_thread, pid: process.pid, ..absent };
         match process.end {

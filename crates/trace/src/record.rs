@@ -38,6 +38,26 @@ pub const CALL_BYTES_MAX: u32 = 512;
 /// Bit of [`Record::Signal`]'s `calls`: the handler ran while its thread computed, between that operation and the next.
 pub const COMPUTING: u32 = 1 << 31;
 
+/// Numbers by which [`Record::Call`] tells instructions that read the outside from system calls.
+pub mod instruction {
+    /// `rdtsc`; its result is the time.
+    pub const TIME: u16 = 0xFFF0;
+    /// `rdtscp`; four bytes say where.
+    pub const TIME_AND_PLACE: u16 = 0xFFF1;
+    /// `rdpid`
+    pub const PLACE: u16 = 0xFFF2;
+    /// `rdrand`; four bytes say whether there was a number.
+    pub const RANDOM: u16 = 0xFFF3;
+    /// `rdseed`, likewise.
+    pub const SEED: u16 = 0xFFF4;
+
+    /// The instruction of such a number.
+    pub fn name(number: u16) -> Option<&'static str> {
+        const NAMES: [&str; 5] = ["rdtsc", "rdtscp", "rdpid", "rdrand", "rdseed"];
+        NAMES.get(usize::from(number.checked_sub(TIME)?)).copied()
+    }
+}
+
 /// One record, without its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -250,6 +270,23 @@ pub fn encode(steps: u64, record: Record) -> Encoded {
         }
     }
     e
+}
+
+/// Encodes a call with its bytes in the stream, like [`encode`], in place. Returns how many bytes it takes.
+#[inline]
+pub fn encode_call(into: &mut [u8; RECORD_BYTES_MAX], steps: u64, number: u16, result: i64, bytes: u32) -> usize {
+    into[0] = TAG_CALL;
+    let mut length = 1;
+    for mut value in [steps, u64::from(number), zigzag(result), u64::from(bytes)] {
+        while value >= 0x80 && length < RECORD_BYTES_MAX - 1 {
+            into[length] = value as u8 | 0x80;
+            value >>= 7;
+            length += 1;
+        }
+        into[length] = value as u8;
+        length += 1;
+    }
+    length
 }
 
 /// Why a stream can't be decoded further.

@@ -114,6 +114,13 @@ pub struct Entries<'a> {
     clock: u64,
 }
 
+impl<'a> Entries<'a> {
+    /// The bytes behind the record that came last, if it is a call with its bytes in the stream.
+    pub fn payload(&self) -> &'a [u8] {
+        self.decoder.payload()
+    }
+}
+
 impl Iterator for Entries<'_> {
     type Item = Entry;
 

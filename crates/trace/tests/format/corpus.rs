@@ -20,5 +20,8 @@ fn what_fuzzing_kept_does_no_harm() {
     each("data_file", fuzzed::data_file);
     each("derived_order", fuzzed::derived_order);
     each("manifest", fuzzed::manifest);
+    each("opened", fuzzed::opened);
+    each("packed_head", fuzzed::packed_head);
+    each("packed_index", fuzzed::packed_index);
     each("stream", fuzzed::stream);
 }

@@ -8,11 +8,13 @@ use relive_order::Kind;
 use relive_trace::derived::{DERIVED_MAGIC, DerivedOrder};
 use relive_trace::layout::{FORMAT_VERSION, NONE};
 use relive_trace::manifest::{Binary, Manifest};
+use relive_trace::opened;
+use relive_trace::packed::{Head, Index};
 use relive_trace::plan_builder::PlanBuilder;
 use relive_trace::reader::{DataFile, Series};
 use relive_trace::record::{Decoder, Place, Record, encode};
 use relive_trace::recording::Recording;
-use std::path::Path;
+use std::path::{Component, Path};
 use twox_hash::XxHash3_64;
 
 /// A data file: refused, or read to events that agree with each other.
@@ -69,6 +71,38 @@ pub(crate) fn manifest(input: &[u8]) {
     manifest.format = FORMAT_VERSION;
     let json = manifest.to_json().expect("a manifest can be written");
     assert_eq!(Manifest::parse(json.as_bytes(), Path::new("fuzzed")).expect("what was written"), manifest);
+}
+
+/// The list of files that images were started from: refused, or every file in it has a full path.
+pub(crate) fn opened(input: &[u8]) {
+    let Ok(files) = opened::parse(input) else { return };
+    let bytes: usize = files.iter().map(|file| file.path.as_os_str().len() + 41).sum();
+    assert!(bytes <= input.len() && files.iter().all(|file| file.path.is_absolute()));
+}
+
+/// The head of a packed trace: refused, or written to the same again.
+pub(crate) fn packed_head(input: &[u8]) {
+    let Some(bytes) = input.first_chunk() else { return };
+    if let Ok(head) = Head::parse(bytes) {
+        assert_eq!(head.to_bytes(), *bytes);
+    }
+}
+
+/// The index of a packed trace: refused, or, its checksum set right, written and read to the same again, and no name
+/// in it leads out.
+pub(crate) fn packed_index(input: &[u8]) {
+    let _ = Index::parse(input);
+    let Ok(mut index) = serde_json::from_slice::<Index>(input) else { return };
+    let json = index.to_json();
+    let Ok(read) = Index::parse(json.as_bytes()) else { return };
+    assert_eq!(read, index);
+    for link in &read.links {
+        let mut depth = link.path.as_path().components().count() as i64 - 2;
+        for part in link.target.as_path().components() {
+            depth += if part == Component::ParentDir { -1 } else { i64::from(part != Component::CurDir) };
+            assert!(depth >= 0 && part != Component::RootDir, "{link:?}");
+        }
+    }
 }
 
 /// A stream: the decoder ends, and what it returns can be encoded and decoded again.

@@ -9,6 +9,7 @@ mod fuzzed;
 mod golden;
 mod manifest;
 mod model;
+mod packed;
 mod plan;
 mod random;
 mod records;

@@ -4,7 +4,7 @@ use crate::model::sample;
 use relive_trace::bytes::{read_plan_header, read_plan_process, read_plan_thread};
 use relive_trace::derived::DerivedOrder;
 use relive_trace::layout::{NONE, end};
-use relive_trace::plan::{PLAN_MAGIC, PlanProcess, PlanThread};
+use relive_trace::plan::{PLAN_MAGIC, PlanProcess, PlanThread, part};
 use relive_trace::plan_builder::PlanBuilder;
 
 #[test]
@@ -18,7 +18,7 @@ fn every_table_and_stream_stands_where_the_plan_says() {
     let later = waiting.events().find(|event| event.time > first.time).unwrap();
     let order = DerivedOrder::from_waits(&recording, [(2, vec![(later.number, 0, 1)])]).unwrap();
 
-    let builder = PlanBuilder::new(&recording, Some(&order));
+    let builder = PlanBuilder::new(&recording, Some(&order)).with_parts(&[part::AHEAD, part::ALONE]);
     let mut plan = Vec::new();
     builder.write(&mut plan).unwrap();
     assert_eq!(plan.len() as u64, builder.bytes());
@@ -44,4 +44,5 @@ fn every_table_and_stream_stands_where_the_plan_says() {
     assert_eq!((first.main_thread, first.end, first.exit_code, first.exit_thread), (0, end::EXITED, 5, 1));
     let second = read_plan_process(&plan[at + size_of::<PlanProcess>()..]).unwrap();
     assert_eq!((second.main_thread, second.end, second.exit_thread), (2, end::LIVE, NONE));
+    assert_eq!([first.part, second.part], [part::AHEAD, part::ALONE]);
 }

@@ -3,7 +3,7 @@
 
 use crate::model::{kinds, notes};
 use proptest::prelude::*;
-use relive_trace::record::{CALL_BYTES_MAX, Decoder, Malformed, Place, RECORD_BYTES_MAX, Record, encode};
+use relive_trace::record::{CALL_BYTES_MAX, Decoder, Malformed, Place, RECORD_BYTES_MAX, Record, encode, encode_call};
 
 fn varint(mut value: u128) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -95,6 +95,11 @@ proptest! {
             prop_assert!(encoded.as_bytes().len() <= RECORD_BYTES_MAX);
             let whole = [encoded.as_bytes(), &behind(record)].concat();
             prop_assert_eq!(&whole, &plainly(steps, record));
+            if let Record::Call { number, result, bytes, place: Place::Stream } = record {
+                let mut into = [0; RECORD_BYTES_MAX];
+                let length = encode_call(&mut into, steps, number, result, bytes);
+                prop_assert_eq!(&into[..length], encoded.as_bytes());
+            }
             stream.extend_from_slice(&whole);
         }
         let mut decoder = Decoder::new(&stream);

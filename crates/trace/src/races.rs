@@ -1,0 +1,38 @@
+//! What a replay that looks for races and its launcher hand each other: names of files
+//! in the session's folder for races, and the words in them.
+//!
+//! Apart from the control memory because these files outlive the processes.
+
+pub mod told;
+
+/// What the first pass found, a file a process image: `found-N`.
+pub const FOUND: &str = "found";
+/// What the second pass is to watch.
+pub const WATCH: &str = "watch";
+/// What the second pass found, a file a process image: `told-N`, as `relive-findings` reads it.
+pub const TOLD: &str = "told";
+
+/// Words of [`FOUND`] and [`WATCH`]. A record is what, line (an address divided by 64), and the bytes of that line.
+pub mod word {
+    /// Words of a record.
+    pub const COUNT: usize = 3;
+    /// These bytes race.
+    pub const RACING: u64 = 0;
+    /// These bytes are a synchronisation variable, or the part of one in this line: a locked instruction touched them.
+    /// Each record is one: neighbours are others.
+    pub const VARIABLE: u64 = 1;
+    /// What was not observed, in place of a line one of [`not_translated`], and how often.
+    pub const NATIVE: u64 = 2;
+    /// What was not observed, in place of a line iced's number of a mnemonic, and how often it was executed.
+    pub const UNKNOWN: u64 = 3;
+
+    /// Why something was not observed.
+    pub mod not_translated {
+        /// A piece of code that can't be translated ran natively.
+        pub const PIECE: u64 = 0;
+        /// A thread was found outside of the translator.
+        pub const THREAD: u64 = 1;
+        /// A whole process ran natively.
+        pub const PROCESS: u64 = 2;
+    }
+}
