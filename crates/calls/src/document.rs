@@ -56,16 +56,13 @@ type Is = fn(&Treatment) -> bool;
 
 fn treatments(f: &mut Formatter<'_>) -> fmt::Result {
     f.write_str("| treatment | meaning | calls |\n|---|---|---:|\n")?;
-    let rows: [(&str, &str, Is); 5] = [
+    let rows: [(&str, &str, Is); 4] = [
         ("emulate", "result and written memory come from the trace; the kernel is not asked in a replay", |t| {
             matches!(t, Treatment::Emulate(_))
         }),
         ("execute", "really done in a replay too", |t| matches!(t, Treatment::Execute(_))),
         ("refuse", "not done at all: fails so that programs fall back, in both runs", |t| {
             matches!(t, Treatment::Refuse(_))
-        }),
-        ("end", "ends the recording: what it gives to the program, others change at any time", |t| {
-            matches!(t, Treatment::Unrecordable)
         }),
         ("by request", "depends on an argument: see the lists below", |t| matches!(t, Treatment::ByRequest(_))),
     ];
@@ -90,14 +87,13 @@ fn call_row(f: &mut Formatter<'_>, number: usize, call: &Call) -> fmt::Result {
         Treatment::Emulate(outputs) => treated(f, Resolved::Emulate(outputs))?,
         Treatment::Execute(effect) => treated(f, Resolved::Execute(effect))?,
         Treatment::Refuse(errno) => treated(f, Resolved::Refuse(errno))?,
-        Treatment::Unrecordable => f.write_str("end")?,
         Treatment::ByRequest(request) => write!(f, "by request in argument {}", request.argument())?,
     }
     f.write_str(" |")?;
     match call.treatment {
         Treatment::Emulate(outputs) => places(f, outputs)?,
         Treatment::Execute(_) => places(f, execute_outputs(number))?,
-        Treatment::Refuse(_) | Treatment::Unrecordable | Treatment::ByRequest(_) => {}
+        Treatment::Refuse(_) | Treatment::ByRequest(_) => {}
     }
     f.write_str(" |\n")
 }

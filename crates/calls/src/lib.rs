@@ -22,7 +22,7 @@ pub use document::Document;
 pub use output::{Bytes, Output, When};
 pub use requests::{Request, resolve};
 pub use table::{FIRST_NUMBERS, LATER_NUMBERS, execute_outputs, find};
-pub use written::{Before, Memory, before, written};
+pub use written::{Before, Memory, before, is_single, single, written};
 
 /// How a recording treats a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,6 @@ pub enum Treatment {
     Refuse(u16),
     /// The treatment depends on an argument: [`resolve`] says which it is.
     ByRequest(Request),
-    /// Can't be recorded: what it gives to the program, others change at any time.
-    Unrecordable,
 }
 
 /// A [`Treatment`] with the request looked up.

@@ -161,3 +161,24 @@ pub enum Bytes {
     /// A `fiemap` and the extents behind it.
     Extents,
 }
+
+impl Bytes {
+    /// Whether it is one piece, with a length that arguments and result give.
+    pub(crate) const fn is_piece(self) -> bool {
+        matches!(
+            self,
+            Self::Fixed(_)
+                | Self::Flagged { .. }
+                | Self::Result
+                | Self::ResultAnd(_)
+                | Self::Capped { .. }
+                | Self::Fitting { .. }
+                | Self::Room { .. }
+                | Self::Array { .. }
+                | Self::Counted { .. }
+                | Self::Descriptors { .. }
+                | Self::Pages { .. }
+                | Self::Nodes { .. }
+        )
+    }
+}

@@ -145,6 +145,53 @@ pub fn written(
     }
 }
 
+/// Whether a call writes one piece at most, whose length its arguments and result give: then [`single`] says all.
+pub const fn is_single(outputs: &[Output]) -> bool {
+    match outputs {
+        [] => true,
+        [output] => output.bytes.is_piece(),
+        _ => false,
+    }
+}
+
+/// The address and the length of what such a call wrote; zeros if it wrote nothing.
+pub fn single(outputs: &[Output], arguments: &[usize; 6], result: isize) -> [usize; 2] {
+    let Some(output) = outputs.first().filter(|output| output.when.holds(result)) else { return [0; 2] };
+    match argument(arguments, output.argument) {
+        0 => [0; 2],
+        pointer => [pointer, length(output.bytes, arguments, result)],
+    }
+}
+
+/// The shapes that are one piece, with a length that arguments and result give.
+fn length(bytes: Bytes, arguments: &[usize; 6], result: isize) -> usize {
+    let argument = |index: u8| argument(arguments, index);
+    let count = count(result);
+    match bytes {
+        Bytes::Fixed(bytes) => bytes as usize,
+        Bytes::Flagged { bytes, argument: flags, mask, set } => {
+            let has = argument(flags) as u32 & mask != 0;
+            if has == set { bytes as usize } else { 0 }
+        }
+        Bytes::Result => count,
+        Bytes::ResultAnd(head) => count.saturating_add(head as usize),
+        Bytes::Capped { length } => count.min(argument(length)),
+        Bytes::Fitting { length } if count <= argument(length) => count,
+        Bytes::Room { length } => argument(length),
+        Bytes::Array { count, each } => (argument(count) as u32 as usize).saturating_mul(each as usize),
+        Bytes::Counted { each, most } => count.min(argument(most) as u32 as usize).saturating_mul(each as usize),
+        Bytes::Descriptors { count } => (argument(count) as u32 as usize).div_ceil(64) * 8,
+        Bytes::Pages { length } => argument(length).div_ceil(4096),
+        Bytes::Nodes { most } => argument(most).saturating_sub(1).div_ceil(64) * 8,
+        _ => 0,
+    }
+}
+
+/// The result as a number of things; none if the call failed.
+fn count(result: isize) -> usize {
+    usize::try_from(result).unwrap_or(0)
+}
+
 /// An index beyond the arguments stands in no table; a null pointer is the harmless answer to it.
 fn argument(arguments: &[usize; 6], index: u8) -> usize {
     arguments.get(usize::from(index)).copied().unwrap_or(0)
@@ -163,18 +210,7 @@ impl<M: Memory> Returned<'_, M> {
     /// `pointer` is not null and the output is written with this result.
     fn output(&mut self, bytes: Bytes, pointer: usize, index: usize) {
         match bytes {
-            Bytes::Fixed(_)
-            | Bytes::Flagged { .. }
-            | Bytes::Result
-            | Bytes::ResultAnd(_)
-            | Bytes::Capped { .. }
-            | Bytes::Fitting { .. }
-            | Bytes::Room { .. }
-            | Bytes::Array { .. }
-            | Bytes::Counted { .. }
-            | Bytes::Descriptors { .. }
-            | Bytes::Pages { .. }
-            | Bytes::Nodes { .. } => self.piece(pointer, self.length(bytes)),
+            bytes if bytes.is_piece() => self.piece(pointer, length(bytes, self.arguments, self.result)),
             Bytes::Value { length } => self.value(pointer, length, index, 1),
             Bytes::Address { length } => {
                 self.piece(self.argument(length), 4);
@@ -185,7 +221,6 @@ impl<M: Memory> Returned<'_, M> {
             Bytes::Message => self.message(pointer, self.count(), self.word(index) as u32),
             Bytes::Messages { .. } => self.messages(pointer),
             Bytes::Timeout if self.word(index) != 0 => self.piece(pointer, 16),
-            Bytes::Timeout => {}
             Bytes::Capabilities { header } => self.capabilities(pointer, self.argument(header)),
             Bytes::Sized { most } => {
                 self.piece(pointer, 4);
@@ -204,30 +239,7 @@ impl<M: Memory> Returned<'_, M> {
                 self.piece(self.memory.u64(pointer.wrapping_add(8)) as usize, length);
             }
             Bytes::Extents => self.extents(pointer),
-        }
-    }
-
-    /// The shapes that are one piece, with a length that arguments and result give.
-    fn length(&self, bytes: Bytes) -> usize {
-        match bytes {
-            Bytes::Fixed(bytes) => bytes as usize,
-            Bytes::Flagged { bytes, argument, mask, set } => {
-                let has = self.argument(argument) as u32 & mask != 0;
-                if has == set { bytes as usize } else { 0 }
-            }
-            Bytes::Result => self.count(),
-            Bytes::ResultAnd(head) => self.count().saturating_add(head as usize),
-            Bytes::Capped { length } => self.count().min(self.argument(length)),
-            Bytes::Fitting { length } if self.count() <= self.argument(length) => self.count(),
-            Bytes::Room { length } => self.argument(length),
-            Bytes::Array { count, each } => (self.argument(count) as u32 as usize).saturating_mul(each as usize),
-            Bytes::Counted { each, most } => {
-                self.count().min(self.argument(most) as u32 as usize).saturating_mul(each as usize)
-            }
-            Bytes::Descriptors { count } => (self.argument(count) as u32 as usize).div_ceil(64) * 8,
-            Bytes::Pages { length } => self.argument(length).div_ceil(4096),
-            Bytes::Nodes { most } => self.argument(most).saturating_sub(1).div_ceil(64) * 8,
-            _ => 0,
+            _ => {}
         }
     }
 
@@ -241,9 +253,8 @@ impl<M: Memory> Returned<'_, M> {
         argument(self.arguments, index)
     }
 
-    /// The result as a number of things; none if the call failed.
     fn count(&self) -> usize {
-        usize::try_from(self.result).unwrap_or(0)
+        count(self.result)
     }
 
     fn word(&self, index: usize) -> u64 {

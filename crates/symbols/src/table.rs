@@ -135,7 +135,9 @@ pub const GROUPS: &[Group] = &[
         "__ppoll_chk", "select", "__select", "pselect", "epoll_wait", "epoll_pwait", "epoll_pwait2", "sleep",
         "usleep", "nanosleep", "__nanosleep", "clock_nanosleep", "wait", "wait3", "wait4", "waitid", "waitpid",
         "__waitpid", "tcdrain", "pause", "sigsuspend", "__sigsuspend", "sigwait", "sigwaitinfo", "sigtimedwait",
-        "msgsnd", "msgrcv", "mq_send", "mq_timedsend", "mq_receive", "mq_timedreceive",
+        "msgsnd", "msgrcv", "mq_send", "mq_timedsend", "mq_receive", "mq_timedreceive", "preadv2", "preadv64v2",
+        "pwritev2", "pwritev64v2", "eventfd_read", "eventfd_write", "sendfile", "sendfile64", "dprintf", "vdprintf",
+        "__dprintf_chk", "__vdprintf_chk",
     ]),
     group(Refused, Thread, "a cancellation that strikes between two instructions; to allow it, and the deferred type, passes", &[
         "pthread_setcanceltype",
@@ -218,7 +220,12 @@ pub const GROUPS: &[Group] = &[
         "getaddrinfo_a",
     ]),
     group(Counted, Thread, "starts what a callback waits for: it goes on from the caller's clock", &["timer_settime"]),
-    group(Refused, Thread, "refused with SIGEV_THREAD, which runs program code in threads nobody announced", &[
+    group(Ordered, Thread, "ends what a callback waits for: one event, where the environment is recorded", &["timer_delete"]),
+    group(Ordered, Thread, "asks for a request of those above, whose state is under a lock of ours where the environment is recorded", &[
+        "aio_error", "aio_error64", "aio_return", "aio_return64", "aio_suspend", "aio_suspend64", "aio_cancel", "aio_cancel64",
+        "gai_error", "gai_suspend", "gai_cancel",
+    ]),
+    group(Refused, Thread, "refused with SIGEV_THREAD, which runs program code in threads nobody announced, unless the environment is recorded", &[
         "lio_listio", "lio_listio64",
     ]),
     group(Ordered, Libc, "the list of fork handlers is shared: one event", &["pthread_atfork", "__register_atfork"]),
@@ -252,8 +259,35 @@ pub const GROUPS: &[Group] = &[
         "malloc", "calloc", "realloc", "reallocarray", "free", "cfree", "aligned_alloc", "memalign",
         "posix_memalign", "valloc", "pvalloc", "malloc_trim", "malloc_usable_size",
     ]),
-    group(PassThrough, Libc, "an inner lock around a table whose content doesn't depend on who comes first", &[
-        "tzset", "localtime", "localtime_r", "mktime", "strftime",
+    group(Ordered, Libc, "the first reads the time zone for all: entered and left in order where the environment is recorded", &[
+        "tzset", "localtime", "localtime_r", "gmtime", "gmtime_r", "ctime", "ctime_r", "mktime",
+        "timelocal", "timegm", "strftime", "strftime_l", "__strftime_l", "wcsftime", "wcsftime_l", "__wcsftime_l",
+        "strptime", "strptime_l",
+    ]),
+    group(Ordered, Libc, "the first reads a locale, its messages or a conversion for all: entered and left in order where the environment is recorded", &[
+        "setlocale", "newlocale", "__newlocale", "duplocale", "__duplocale", "freelocale", "__freelocale",
+        "iconv_open", "iconv_close", "bindtextdomain", "bind_textdomain_codeset", "textdomain", "gettext", "dgettext",
+        "__dgettext", "dcgettext", "__dcgettext", "ngettext", "dngettext", "dcngettext", "strerror", "strerror_r",
+        "__strerror_r", "__xpg_strerror_r", "strerror_l", "strsignal", "gai_strerror", "hstrerror",
+    ]),
+    group(Ordered, Libc, "the first reads who answers for a table: entered and left in order where the environment is recorded", &[
+        "getpwnam", "getpwnam_r", "getpwuid", "getpwuid_r", "getpwent", "getpwent_r", "setpwent", "endpwent",
+        "getgrnam", "getgrnam_r", "getgrgid", "getgrgid_r", "getgrent", "getgrent_r", "setgrent", "endgrent",
+        "initgroups", "getgrouplist", "getspnam", "getspnam_r", "getspent", "getspent_r", "setspent", "endspent",
+        "getlogin", "getlogin_r", "getservbyname", "getservbyname_r", "getservbyport", "getservbyport_r",
+        "getservent", "getservent_r", "setservent", "endservent", "getprotobyname", "getprotobyname_r",
+        "getprotobynumber", "getprotobynumber_r", "getprotoent", "getprotoent_r", "setprotoent", "endprotoent",
+        "getrpcbyname", "getrpcbyname_r", "getrpcbynumber", "getrpcbynumber_r", "getrpcent", "getrpcent_r",
+        "setrpcent", "endrpcent", "setnetgrent", "endnetgrent", "innetgr", "getnetgrent_r",
+    ]),
+    group(Ordered, Libc, "what is kept of interfaces and name servers goes from one look-up to the next: one after the other where the environment is recorded", &[
+        "getaddrinfo", "getnameinfo", "gethostbyname", "gethostbyname2", "gethostbyname_r", "gethostbyname2_r",
+        "gethostbyaddr", "gethostbyaddr_r", "gethostent", "gethostent_r", "sethostent", "endhostent", "getnetbyname",
+        "getnetbyname_r", "getnetbyaddr", "getnetbyaddr_r", "res_init", "__res_init", "res_query", "__res_query",
+        "res_search", "__res_search", "res_querydomain", "__res_querydomain",
+    ]),
+    group(Ordered, Libc, "the connection to the system's log: entered and left in order where the environment is recorded", &[
+        "syslog", "vsyslog", "__syslog_chk", "__vsyslog_chk", "openlog", "closelog",
     ]),
 
     // Streams.
@@ -318,9 +352,6 @@ pub const GROUPS: &[Group] = &[
         "_ZNSt28__atomic_futex_unsigned_base26_M_futex_wait_until_steadyEPjjbNSt6chrono8durationIlSt5ratioILl1ELl1EEEENS2_IlS3_ILl1ELl1000000000EEEE",
     ]),
     group(Unordered, Libc, "synchronises through a kernel object, which is part of the environment", &[
-        "semop", "semtimedop", "flock", "lockf", "lockf64", "aio_suspend", "aio_suspend64", "gai_suspend",
-    ]),
-    group(Unordered, Libc, "the order of lines in the system's log is part of the environment", &[
-        "syslog", "vsyslog", "__syslog_chk", "__vsyslog_chk", "openlog", "closelog",
+        "semop", "semtimedop", "flock", "lockf", "lockf64",
     ]),
 ];

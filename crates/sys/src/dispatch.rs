@@ -14,6 +14,7 @@
 use crate::signal::{Context, Info, own_code};
 use crate::syscall::number::{PRCTL, RT_SIGACTION};
 use crate::syscall::syscall6;
+use crate::vectors::{give_vectors_back, keep_vectors};
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -49,11 +50,15 @@ pub fn disarm() {
 /// The kernel's form of an action, not libc's.
 #[derive(Debug)]
 #[repr(C)]
-struct KernelAction {
+pub(crate) struct KernelAction {
     handler: usize,
     flags: u64,
     restorer: usize,
     mask: u64,
+}
+
+impl KernelAction {
+    pub(crate) const DEFAULT: Self = Self { handler: 0, flags: 0, restorer: 0, mask: 0 };
 }
 
 /// What receives the calls.
@@ -62,14 +67,15 @@ pub type Handler = unsafe extern "C" fn(number: i32, info: *mut Info, context: *
 /// Installs the handler of `SIGSYS`. It may be interrupted by itself: signal handlers of the program run, and make
 /// calls, while a call of theirs is under way.
 pub fn install(handler: Handler) -> bool {
-    let action = KernelAction {
-        handler: handler as usize,
-        flags: SA_SIGINFO | SA_RESTORER | SA_NODEFER,
-        restorer: relive_restorer as *const () as usize,
-        mask: 0,
-    };
+    let action = action_of(handler);
     // SAFETY: the kernel reads the action; the handler keeps to what a signal handler may do.
     unsafe { syscall6(RT_SIGACTION, SIGSYS as usize, (&raw const action).addr(), 0, 8, 0, 0) == 0 }
+}
+
+/// A handler of ours that may be interrupted by itself.
+pub(crate) fn action_of(handler: Handler) -> KernelAction {
+    let restorer = relive_restorer as *const () as usize;
+    KernelAction { handler: handler as usize, flags: SA_SIGINFO | SA_RESTORER | SA_NODEFER, restorer, mask: 0 }
 }
 
 // Ends a handler. No call frame information: unwinders and debuggers know a signal frame by these very bytes. They
@@ -129,40 +135,10 @@ global_asm!(
     "mov [rsp + 280], r10",
     "mov [rsp + 288], r8",
     "mov [rsp + 296], r9",
-    "movaps [rsp], xmm0",
-    "movaps [rsp + 16], xmm1",
-    "movaps [rsp + 32], xmm2",
-    "movaps [rsp + 48], xmm3",
-    "movaps [rsp + 64], xmm4",
-    "movaps [rsp + 80], xmm5",
-    "movaps [rsp + 96], xmm6",
-    "movaps [rsp + 112], xmm7",
-    "movaps [rsp + 128], xmm8",
-    "movaps [rsp + 144], xmm9",
-    "movaps [rsp + 160], xmm10",
-    "movaps [rsp + 176], xmm11",
-    "movaps [rsp + 192], xmm12",
-    "movaps [rsp + 208], xmm13",
-    "movaps [rsp + 224], xmm14",
-    "movaps [rsp + 240], xmm15",
+    keep_vectors!(),
     "mov rsi, rax",
     "call qword ptr [rip + {after}]",
-    "movaps xmm0, [rsp]",
-    "movaps xmm1, [rsp + 16]",
-    "movaps xmm2, [rsp + 32]",
-    "movaps xmm3, [rsp + 48]",
-    "movaps xmm4, [rsp + 64]",
-    "movaps xmm5, [rsp + 80]",
-    "movaps xmm6, [rsp + 96]",
-    "movaps xmm7, [rsp + 112]",
-    "movaps xmm8, [rsp + 128]",
-    "movaps xmm9, [rsp + 144]",
-    "movaps xmm10, [rsp + 160]",
-    "movaps xmm11, [rsp + 176]",
-    "movaps xmm12, [rsp + 192]",
-    "movaps xmm13, [rsp + 208]",
-    "movaps xmm14, [rsp + 224]",
-    "movaps xmm15, [rsp + 240]",
+    give_vectors_back!(),
     "mov rdi, [rsp + 256]",
     "mov rsi, [rsp + 264]",
     "mov rdx, [rsp + 272]",

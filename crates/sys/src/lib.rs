@@ -10,17 +10,30 @@ pub mod primitive;
 pub mod wake;
 
 #[cfg(not(loom))]
+mod bytes;
+#[cfg(not(loom))]
+pub mod decode;
+#[cfg(not(loom))]
 pub mod dispatch;
 #[cfg(not(loom))]
 pub mod elf;
 #[cfg(not(loom))]
+pub mod frames;
+#[cfg(not(loom))]
+pub mod gate;
 pub mod jump;
 #[cfg(not(loom))]
 pub mod lookup;
 #[cfg(not(loom))]
 pub mod maps;
 #[cfg(not(loom))]
+pub mod outside;
+#[cfg(not(loom))]
+pub mod passage;
+#[cfg(not(loom))]
 pub mod proc;
+#[cfg(not(loom))]
+pub mod processor;
 #[cfg(not(loom))]
 pub mod signal;
 #[cfg(not(loom))]
@@ -28,10 +41,16 @@ pub mod sites;
 #[cfg(not(loom))]
 pub mod start;
 #[cfg(not(loom))]
+mod sweep;
+#[cfg(not(loom))]
 pub mod syscall;
 #[cfg(not(loom))]
 pub mod tls;
 #[cfg(not(loom))]
 pub mod trampoline;
 #[cfg(not(loom))]
+pub mod unwinding;
+#[cfg(not(loom))]
 pub mod vdso;
+#[cfg(not(loom))]
+mod vectors;

@@ -33,12 +33,33 @@ impl<T> Lock<T> {
 
     /// Waits for the lock. The caller must not be interrupted by code that takes it too: block signals first.
     pub fn lock(&self) -> Guard<'_, T> {
-        if self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() && !self.spin() {
             while self.state.swap(CONTENDED, Ordering::Acquire) != FREE {
                 futex_wait(&self.state, CONTENDED, None);
             }
         }
         Guard { lock: self }
+    }
+
+    /// Looks at the lock for a moment before its caller sleeps: what it guards is changed in less time than a sleep takes.
+    #[cfg(not(loom))]
+    fn spin(&self) -> bool {
+        const LOOKS: usize = 100;
+        for _ in 0..LOOKS {
+            core::hint::spin_loop();
+            if self.state.load(Ordering::Relaxed) == FREE
+                && self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Every interleaving of it is one of the waits behind it.
+    #[cfg(loom)]
+    fn spin(&self) -> bool {
+        false
     }
 
     /// Frees a lock whose [`Guard`] was forgotten.

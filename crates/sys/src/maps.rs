@@ -1,13 +1,18 @@
-//! Which file a shared mapping belongs to, from `/proc/self/maps`.
+//! Which file a shared mapping belongs to, from `/proc/thread-self/maps`: a process whose first
+//! thread has ended shows nothing in its own.
 //!
 //! Objects shared between processes have no common address; device, inode and
 //! offset name them everywhere.
 
 use crate::syscall;
+use core::ops::Range;
+
+/// The kernel knows no longer path.
+const PATH_MAX: usize = 4096;
 
 /// A hash of device, inode and file offset of the byte at `address`; `None` if no shared mapping has it.
 pub fn identity(address: usize) -> Option<u64> {
-    let fd = syscall::open(b"/proc/self/maps\0", 0);
+    let fd = syscall::open(b"/proc/thread-self/maps\0", 0);
     if fd < 0 {
         return None;
     }
@@ -25,32 +30,66 @@ pub fn each_special(mut visit: impl FnMut(usize, usize, &[u8])) {
     });
 }
 
-/// Calls `visit` with the range of each mapping of a file's code.
-pub fn each_code(mut visit: impl FnMut(usize, usize)) {
-    each_mapping(|start, end, rights, name| {
-        if rights == b"r-xp" && name.first() == Some(&b'/') {
-            visit(start, end);
-        }
-    });
-}
-
-/// Calls `visit` with range, rights and name of each mapping that has a name.
-fn each_mapping(mut visit: impl FnMut(usize, usize, &[u8], &[u8])) {
-    let fd = syscall::open(b"/proc/self/maps\0", 0);
+/// Calls `visit` with the range of each mapping that is not one of our own (`syscall::mmap`).
+pub fn each(mut visit: impl FnMut(Range<usize>)) {
+    let fd = syscall::open(b"/proc/thread-self/maps\0", 0);
     if fd < 0 {
         return;
     }
     each_line(fd as u32, |text| {
-        let mut fields = text.split(|&b| b == b' ').filter(|field| !field.is_empty());
-        let mut range = fields.next().unwrap_or(&[]).split(|&b| b == b'-').map(hexadecimal);
-        let (start, end) = (range.next().flatten(), range.next().flatten());
-        let (rights, name) = (fields.next(), fields.nth(3));
-        if let (Some(start), Some(end), Some(rights), Some(name)) = (start, end, rights, name) {
-            visit(start as usize, end as usize, rights, name);
+        let range = text.split(|&b| b == b' ').next()?;
+        let mut range = range.split(|&b| b == b'-').map(hexadecimal);
+        let (start, end) = (range.next()?? as usize, range.next()?? as usize);
+        if !syscall::OURS.contains(&start) {
+            visit(start..end);
         }
         None::<()>
     });
     syscall::close(fd as u32);
+}
+
+/// Calls `visit` with range, offset and path of each mapping of a file's code; the path ends in zero.
+pub fn each_file_of_code(mut visit: impl FnMut(Range<usize>, usize, &[u8])) {
+    let fd = syscall::open(b"/proc/thread-self/maps\0", 0);
+    if fd < 0 {
+        return;
+    }
+    each_line(fd as u32, |text| {
+        let (range, rights, offset, name) = fields(text)?;
+        let mut path = [0; PATH_MAX];
+        if rights == b"r-xp" && name.first() == Some(&b'/') && name.len() < PATH_MAX {
+            path[..name.len()].copy_from_slice(name);
+            visit(range, offset, &path[..=name.len()]);
+        }
+        None::<()>
+    });
+    syscall::close(fd as u32);
+}
+
+/// Calls `visit` with range, rights and name of each mapping that has a name.
+fn each_mapping(mut visit: impl FnMut(usize, usize, &[u8], &[u8])) {
+    let fd = syscall::open(b"/proc/thread-self/maps\0", 0);
+    if fd < 0 {
+        return;
+    }
+    each_line(fd as u32, |text| {
+        let (range, rights, _, name) = fields(text)?;
+        visit(range.start, range.end, rights, name);
+        None::<()>
+    });
+    syscall::close(fd as u32);
+}
+
+/// Range, rights, offset and name.
+type Fields<'a> = (Range<usize>, &'a [u8], usize, &'a [u8]);
+
+/// Those of a mapping that has a name.
+fn fields(text: &[u8]) -> Option<Fields<'_>> {
+    let mut fields = text.split(|&b| b == b' ').filter(|field| !field.is_empty());
+    let mut range = fields.next()?.split(|&b| b == b'-').map(hexadecimal);
+    let (start, end) = (range.next()??, range.next()??);
+    let (rights, offset, name) = (fields.next()?, hexadecimal(fields.next()?)?, fields.nth(2)?);
+    Some((start as usize..end as usize, rights, offset as usize, name))
 }
 
 fn scan(fd: u32, address: usize) -> Option<u64> {

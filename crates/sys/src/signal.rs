@@ -31,6 +31,15 @@ pub struct Info {
 
 const _: () = assert!(size_of::<Info>() == 128);
 
+impl Info {
+    /// Whether a dispatched call was one of `int 0x80`.
+    pub fn is_of_gate(&self) -> bool {
+        /// `AUDIT_ARCH_I386`, in the word behind the call's number.
+        const I386: u64 = 0x4000_0003;
+        self.value >> 32 == I386
+    }
+}
+
 /// `si_code` of `sigqueue`.
 pub const SI_QUEUE: i32 = -1;
 /// `si_code` of a timer.
@@ -98,6 +107,18 @@ impl Context {
         self.registers[RIP] = place as u64;
     }
 
+    /// A general register by its number in instructions, to be changed.
+    pub fn operand(&mut self, number: usize) -> &mut u64 {
+        // rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, then r8 and on.
+        const ORDER: [usize; 16] = [RAX, 14, RDX, 11, RSP, 10, RSI, RDI, R8, R9, R10, 3, 4, 5, 6, 7];
+        &mut self.registers[ORDER[number & 15]]
+    }
+
+    /// The flags.
+    pub fn flags_register(&mut self) -> &mut u64 {
+        &mut self.registers[RIP + 1]
+    }
+
     /// The number of the system call that the thread is at.
     pub fn number(&self) -> usize {
         self.registers[RAX] as usize
@@ -121,6 +142,29 @@ impl Context {
     /// All arguments of that call.
     pub fn arguments(&self) -> [usize; 6] {
         ARGUMENTS.map(|register| self.registers[register] as usize)
+    }
+
+    /// A general register, by its index in the kernel's context.
+    pub fn register(&self, index: usize) -> u64 {
+        self.registers[index]
+    }
+
+    /// The thread goes on with this register.
+    pub fn set_register(&mut self, index: usize, value: u64) {
+        self.registers[index] = value;
+    }
+
+    /// The lower halves of the vector registers, two words each.
+    ///
+    /// # Safety
+    /// The context must be one that the kernel made for a thread of this process.
+    pub unsafe fn vectors(&self) -> [u64; 32] {
+        const VECTORS: usize = 160;
+        if self.floating_point == 0 {
+            return [0; 32];
+        }
+        // SAFETY: the kernel's image of the registers begins with 512 bytes of which these are 256.
+        unsafe { ((self.floating_point as usize + VECTORS) as *const [u64; 32]).read_unaligned() }
     }
 
     /// The stack pointer.
@@ -173,6 +217,14 @@ pub fn handler_is_own(number: u32) -> bool {
     // SAFETY: without a new action only the old one, four words, is written.
     unsafe { syscall6(RT_SIGACTION, number as usize, 0, (&raw mut action).addr(), 8, 0, 0) };
     is_own_code(action[0])
+}
+
+/// Blocks a signal in the calling thread, until a handler that it is in returns.
+pub fn block(number: u32) {
+    const SIG_BLOCK: usize = 0;
+    let mask = 1u64 << (number - 1);
+    // SAFETY: the kernel reads a mask of eight bytes.
+    unsafe { syscall6(RT_SIGPROCMASK, SIG_BLOCK, (&raw const mask).addr(), 0, 8, 0, 0) };
 }
 
 /// Whether the calling thread blocks a signal.

@@ -18,9 +18,15 @@
 //! piece has a `ret` of its own to go on at. All other sites, and those where
 //! something may jump into the five bytes, are left to the trap.
 
+pub(crate) mod entered;
+
+use crate::start::PIECES;
+use crate::sweep::each_pair;
 use crate::syscall::{number, syscall6};
+
 use core::arch::global_asm;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use entered::{SPANS, entered};
 
 /// `syscall`.
 const CALL: [u8; 2] = [0x0F, 0x05];
@@ -43,7 +49,7 @@ const PIECE_RET: usize = 24;
 const PIECE_BYTES: usize = 32;
 const PAGE: usize = 4096;
 /// Sites of one image, at most; a C library has five hundred.
-const SITES: usize = 1024;
+const SITES: usize = SPANS;
 
 macro_rules! routine {
     ($name:literal, $compare:literal) => {
@@ -97,6 +103,7 @@ macro_rules! routine {
             "movaps [rsp + 288], xmm15\n",
             "mov rdi, rax\n",
             "mov rsi, rsp\n",
+            "lea rdx, [rbp + 8]\n",
             "cld\n",
             "call qword ptr [rip + {handler}]\n",
             "movaps xmm0, [rsp + 48]\n",
@@ -151,8 +158,22 @@ unsafe extern "C" {
     fn relive_site_4096_short();
 }
 
-/// What carries out a call: its number and arguments.
-pub type Handler = unsafe extern "C" fn(number: usize, arguments: *const [usize; 6]) -> isize;
+/// What carries out a call: its number, its arguments, and for [`caller`] where the code goes on.
+pub type Handler = unsafe extern "C" fn(number: usize, arguments: *const [usize; 6], back: *const usize) -> isize;
+
+/// An address in the code that made a call: behind the site; where the site was followed by a `ret`, where that leads.
+///
+/// # Safety
+/// `back` must be what a [`Handler`] is given, while that runs.
+pub unsafe fn caller(back: *const usize) -> usize {
+    /// The address itself, and the red zone.
+    const TO_STACK: usize = 1 + 128 / size_of::<usize>();
+    // SAFETY: the routine's frame, above it the program's stack as it was at the site.
+    unsafe {
+        let place = back.read();
+        if is_piece(place) { back.add(TO_STACK).read() } else { place }
+    }
+}
 
 #[repr(transparent)]
 struct Target(AtomicPtr<()>);
@@ -168,7 +189,17 @@ pub struct Site {
     form: usize,
 }
 
+/// Bits of a packed site that tell its form.
+const FORM_BITS: u32 = 2;
+const _: () = assert!(RETURNS < 1 << FORM_BITS);
+
 impl Site {
+    /// The site in one word; `None` if it lies too far from the beginning.
+    pub fn packed(&self) -> Option<u32> {
+        let at = u32::try_from(self.at).ok().filter(|at| at.leading_zeros() >= FORM_BITS)?;
+        Some(at << FORM_BITS | self.form as u32)
+    }
+
     const NONE: Self = Self { at: 0, form: 0 };
 
     /// Behind the bytes that are not run any more.
@@ -185,21 +216,35 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Looks through `code`.
-    pub fn find(code: &[u8]) -> Self {
+    /// Looks through `code`, for those that `is_known` says are instructions.
+    pub fn find(code: &[u8], mut is_known: impl FnMut(usize) -> bool) -> Self {
         let mut sites = Self { list: [Site::NONE; SITES], count: 0 };
-        let mut at = 0;
-        while at + CALL.len() < code.len() && sites.count < SITES {
-            if code[at..at + 2] == CALL
+        each_pair(code, CALL[0], [CALL[1]; 4], |at| {
+            if sites.count < SITES
                 && let Some(form) = form_of(&code[at + 2..])
+                && is_known(at)
             {
                 sites.list[sites.count] = Site { at, form };
                 sites.count += 1;
             }
-            at += 1;
-        }
+        });
         sites.drop_entered(code);
         sites
+    }
+
+    /// Those that somebody found who looked through the same code: `packed` by [`Site::packed`]. `None` if one is not there.
+    pub fn known(code: &[u8], packed: impl Iterator<Item = u32>) -> Option<Self> {
+        let mut sites = Self { list: [Site::NONE; SITES], count: 0 };
+        for word in packed {
+            let site = Site { at: (word >> FORM_BITS) as usize, form: word as usize & ((1 << FORM_BITS) - 1) };
+            let behind = code.get(site.at..)?.strip_prefix(&CALL)?;
+            if form_of(behind)? != site.form {
+                return None;
+            }
+            *sites.list.get_mut(sites.count)? = site;
+            sites.count += 1;
+        }
+        Some(sites)
     }
 
     /// The sites.
@@ -207,42 +252,16 @@ impl Sites {
         &self.list[..self.count]
     }
 
-    /// Leaves out every site into whose bytes something may jump. Where instructions begin is not known: whatever
-    /// looks like a jump counts as one, wherever it stands.
+    /// Leaves out every site into whose bytes something may jump.
     fn drop_entered(&mut self, code: &[u8]) {
-        if self.count == 0 {
-            return;
-        }
-        let mut entered = [false; SITES];
-        for at in 0..code.len().saturating_sub(1) {
-            let next = code[at + 1];
-            let near = |length: usize| {
-                let bytes = code.get(at + length - 4..at + length)?.first_chunk()?;
-                Some((at + length).wrapping_add_signed(i32::from_le_bytes(*bytes) as isize))
-            };
-            let target = match code[at] {
-                0x70..=0x7F | 0xE0..=0xE3 | 0xEB => Some((at + 2).wrapping_add_signed(next as i8 as isize)),
-                0xE8 | 0xE9 => near(5),
-                0x0F if next & 0xF0 == 0x80 => near(6),
-                _ => None,
-            };
-            if let Some(target) = target {
-                self.enter(target, &mut entered);
-            }
-        }
+        let sites = self.as_slice();
+        let entered = entered(code, sites.len(), |index| [sites[index].at, sites[index].back()]);
         let mut kept = 0;
-        for (index, _) in entered[..self.count].iter().enumerate().filter(|&(_, &entered)| !entered) {
+        for index in (0..self.count).filter(|&index| !entered[index]) {
             self.list[kept] = self.list[index];
             kept += 1;
         }
         self.count = kept;
-    }
-
-    fn enter(&self, target: usize, entered: &mut [bool; SITES]) {
-        let after = self.as_slice().partition_point(|site| site.at < target);
-        if after > 0 && target < self.list[after - 1].back() {
-            entered[after - 1] = true;
-        }
     }
 }
 
@@ -255,14 +274,14 @@ fn form_of(behind: &[u8]) -> Option<usize> {
     BEHIND.iter().position(|(bytes, _)| behind.starts_with(bytes)).or_else(returns)
 }
 
-/// Makes the sites in the code at `start..end` go to `handler`. Returns how many there are; 0 too if the code can't be
-/// changed.
+/// Makes the sites that `find` finds in the code at `start..end` go to `handler`. Returns how many there are; 0 too if the
+/// code can't be changed.
 ///
 /// # Safety
 /// The range must be mapped code that no other thread runs at this moment.
-pub unsafe fn redirect(start: usize, end: usize, handler: Handler) -> usize {
+pub unsafe fn redirect(start: usize, end: usize, handler: Handler, find: impl FnOnce(&[u8]) -> Sites) -> usize {
     // SAFETY: mapped code, the caller's promise.
-    let sites = Sites::find(unsafe { core::slice::from_raw_parts(start as *const u8, end - start) });
+    let sites = find(unsafe { core::slice::from_raw_parts(start as *const u8, end - start) });
     let count = sites.as_slice().len();
     if count == 0 {
         return 0;
@@ -330,25 +349,50 @@ unsafe fn write_piece(at: usize, back: usize, routine: usize) {
     unsafe { core::ptr::copy_nonoverlapping(piece.as_ptr(), at as *mut u8, PIECE_BYTES) };
 }
 
-/// Memory that jumps from the code reach, at the first free place below it.
-fn map_near(start: usize, end: usize, bytes: usize) -> Option<usize> {
-    const STEP: usize = 64 * 1024;
-    const REACH: usize = 1 << 30;
-    const READ_WRITE: usize = 3;
-    const FLAGS: usize = 2 | 0x20 | 0x10_0000;
-    let first = (start & !(STEP - 1)).checked_sub(bytes.next_multiple_of(STEP))?;
-    (0..REACH / STEP).map_while(|i| first.checked_sub(i * STEP)).take_while(|&at| end - at < REACH).find(|&at| {
-        // SAFETY: a new mapping at a free address, or none.
-        let found = unsafe { syscall6(number::MMAP, at, bytes, READ_WRITE, FLAGS, usize::MAX, 0) };
-        if found > 0 && found as usize != at {
-            // SAFETY: a kernel that takes the address for a hint put it elsewhere; nobody uses it.
-            unsafe { crate::syscall::munmap(found as usize, bytes) };
-        }
-        found == at as isize
-    })
+/// Where pieces lie that are not in [`PIECES`]: first and last address; 0 if there are no more.
+static ELSEWHERE: [[AtomicUsize; 2]; 64] = [const { [const { AtomicUsize::new(0) }; 2] }; 64];
+
+/// Whether a thread at `place` is in a piece: it is about to do what it jumped there for, or has just done it.
+pub fn is_piece(place: usize) -> bool {
+    let holds =
+        |[start, end]: &[AtomicUsize; 2]| (start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&place);
+    PIECES.contains(&place) || ELSEWHERE.iter().take_while(|[start, _]| start.load(Ordering::Relaxed) != 0).any(holds)
 }
 
-unsafe fn protect(start: usize, end: usize, writable: bool) -> isize {
+/// Memory that jumps from the code reach: a part of what is kept for that, or at the first free place below it.
+pub(crate) fn map_near(start: usize, end: usize, bytes: usize) -> Option<usize> {
+    const STEP: usize = 64 * 1024;
+    const REACH: usize = 1 << 30;
+    static NEXT: AtomicUsize = AtomicUsize::new(PIECES.start);
+    if PIECES.start >= end && PIECES.end - start < 2 * REACH {
+        let at = NEXT.fetch_add(bytes, Ordering::Relaxed);
+        if at + bytes <= PIECES.end && map_at(at, bytes) {
+            return Some(at);
+        }
+    }
+    let first = (start & !(STEP - 1)).checked_sub(bytes.next_multiple_of(STEP))?;
+    let below = (0..REACH / STEP).map_while(|i| first.checked_sub(i * STEP));
+    let found = below.take_while(|&at| end - at < REACH).find(|&at| map_at(at, bytes))?;
+    if let Some([start, end]) = ELSEWHERE.iter().find(|[start, _]| start.load(Ordering::Relaxed) == 0) {
+        end.store(found + bytes, Ordering::Relaxed);
+        start.store(found, Ordering::Relaxed);
+    }
+    Some(found)
+}
+
+fn map_at(at: usize, bytes: usize) -> bool {
+    const READ_WRITE: usize = 3;
+    const FLAGS: usize = 2 | 0x20 | 0x10_0000;
+    // SAFETY: a new mapping at a free address, or none.
+    let found = unsafe { syscall6(number::MMAP, at, bytes, READ_WRITE, FLAGS, usize::MAX, 0) };
+    if found > 0 && found as usize != at {
+        // SAFETY: a kernel that takes the address for a hint put it elsewhere; nobody uses it.
+        unsafe { crate::syscall::munmap(found as usize, bytes) };
+    }
+    found == at as isize
+}
+
+pub(crate) unsafe fn protect(start: usize, end: usize, writable: bool) -> isize {
     const READ_EXEC: usize = 5;
     const ALL: usize = 7;
     let start = start & !(PAGE - 1);
@@ -361,7 +405,7 @@ mod tests {
     use super::{Sites, redirect};
 
     fn found(code: &[u8]) -> Vec<usize> {
-        Sites::find(code).as_slice().iter().map(|site| site.at).collect()
+        Sites::find(code, |_| true).as_slice().iter().map(|site| site.at).collect()
     }
 
     #[test]
@@ -387,7 +431,23 @@ mod tests {
         assert_eq!(found(&[0x0F, 0x05, 0xC3, 0x0F, 0x05]), [], "another site");
     }
 
-    unsafe extern "C" fn sum(number: usize, arguments: *const [usize; 6]) -> isize {
+    #[test]
+    fn sites_that_somebody_found_are_taken_only_where_they_are() {
+        let code =
+            [0x90, 0x0F, 0x05, 0xC3, 0x0F, 0x1F, 0x40, 0x00, 0x0F, 0x05, 0x48, 0x3D, 0x00, 0xF0, 0xFF, 0xFF, 0xC3];
+        let found = Sites::find(&code, |_| true);
+        let packed: Vec<u32> = found.as_slice().iter().map(|site| site.packed().unwrap()).collect();
+        let known = |code: &[u8], packed: &[u32]| {
+            Sites::known(code, packed.iter().copied()).map(|sites| sites.as_slice().to_vec())
+        };
+        assert_eq!(packed.len(), 2);
+        assert_eq!(known(&code, &packed), Some(found.as_slice().to_vec()));
+        assert_eq!(known(&code[1..], &packed), None, "other code");
+        assert_eq!(known(&code, &[packed[0] + 1]), None, "another form");
+        assert_eq!(known(&code, &[u32::MAX]), None, "behind the end");
+    }
+
+    unsafe extern "C" fn sum(number: usize, arguments: *const [usize; 6], _back: *const usize) -> isize {
         // SAFETY: the routine passes the address of six words.
         let arguments = unsafe { *arguments };
         let total: usize = arguments[..3].iter().sum();
@@ -400,7 +460,7 @@ mod tests {
         // SAFETY: a fresh page of our own, larger than the code; nobody runs it yet.
         unsafe {
             core::ptr::copy_nonoverlapping(code.as_ptr(), page as *mut u8, code.len());
-            assert_eq!(redirect(page, page + 4096, sum), 1);
+            assert_eq!(redirect(page, page + 4096, sum, |code| Sites::find(code, |_| true)), 1);
             core::mem::transmute(page)
         }
     }

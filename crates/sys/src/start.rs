@@ -4,13 +4,20 @@
 //! Here because both sides need the same rule: the starter lays the program out
 //! and chooses addresses until the preloaded library takes over.
 
+use crate::outside::Places;
 use core::ffi::c_char;
 use core::ops::Range;
 
 /// The starter itself; its linker is told so.
 pub const STARTER: usize = 0x1FFF_0000_0000;
+/// Which instructions were changed; see `outside::Places`.
+pub const PLACES: usize = 0x1FFD_8000_0000;
 /// What the starter leaves for the runtime: a [`Handover`] and its strings.
 pub const HANDOVER: usize = 0x1FFE_0000_0000;
+/// The list of files that the starter leaves, see [`Opened`], and the bytes that it may have.
+pub const OPENED: usize = 0x1FFE_8000_0000;
+/// See [`OPENED`].
+pub const OPENED_BYTES: usize = 256 << 10;
 /// Where the starter keeps things for a moment.
 pub const SCRATCH: usize = 0x1FFC_0000_0000;
 /// A program that does not say where it wants to be.
@@ -18,11 +25,15 @@ pub const PROGRAM: usize = 0x5555_5555_4000;
 /// The memory that the break moves in.
 pub const BREAK: Range<usize> = 0x5600_0000_0000..0x5680_0000_0000;
 /// The program's mappings, from the top down. Programs built with the thread sanitizer may have theirs here, too.
-pub const AREA: Range<usize> = 0x7E90_0000_0000..0x7FE0_0000_0000;
+pub const AREA: Range<usize> = 0x7E90_0000_0000..0x7FDF_FF00_0000;
+/// Our own library: whatever its size, the program's lie behind it.
+pub const OWN: Range<usize> = AREA.end..0x7FE0_0000_0000;
 /// Where they go that are too large for that.
 pub const WIDE: Range<usize> = 0x6000_0000_0000..0x7800_0000_0000;
 /// Mappings that have to lie in the lowest two gigabytes.
 pub const LOW: Range<usize> = 0x4000_0000..0x8000_0000;
+/// Pieces of code of ours that jumps from the program's mappings reach.
+pub const PIECES: Range<usize> = 0x7FE0_0000_0000..0x7FE0_4000_0000;
 /// The kernel's image of functions. Its data lie before it.
 pub const IMAGE: usize = 0x7FE1_0000_0000;
 /// The end of the first thread's stack.
@@ -30,9 +41,13 @@ pub const STACK_END: usize = 0x7FFF_FFFF_E000;
 /// So long a stack can be.
 pub const STACK_MAX: usize = STACK_END - IMAGE - (1 << 32);
 
-const _: () = assert!(SCRATCH < HANDOVER && HANDOVER < STARTER && STARTER < 0x2000_0000_0000);
+const _: () = assert!(SCRATCH < PLACES && PLACES < HANDOVER && HANDOVER < STARTER && STARTER < 0x2000_0000_0000);
 const _: () = assert!(BREAK.end < WIDE.start && WIDE.end < AREA.start);
-const _: () = assert!(AREA.end < IMAGE && IMAGE < STACK_END - STACK_MAX);
+const _: () = assert!(OWN.end < IMAGE && IMAGE < STACK_END - STACK_MAX);
+
+/// Types of the auxiliary entries that depend on processor, kernel and user, and are no addresses: `AT_FLAGS`, user and
+/// group ids, `AT_HWCAP`, `AT_CLKTCK`, `AT_HWCAP2`, two of rseq, `AT_HWCAP3`, `AT_HWCAP4`, `AT_MINSIGSTKSZ`.
+pub const TOLD: [u64; 13] = [8, 11, 12, 13, 14, 16, 17, 26, 27, 28, 29, 30, 51];
 
 /// Type of the auxiliary entry that names the [`Handover`].
 pub const AT_HANDOVER: usize = 0x5245_4C56;
@@ -55,6 +70,47 @@ pub struct Handover {
     pub lowest: usize,
     /// The break.
     pub end_of_data: Break,
+    /// Files that were opened so far, in a recording.
+    pub opened: Opened,
+    /// Which instructions were changed, if any were to be.
+    pub places: Option<&'static Places>,
+}
+
+/// A list of files that the starter opened, and the loader after it: entries one behind the other, as
+/// [`Opened::note`] lays them.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Opened {
+    /// Where the list begins; null where nothing is noted.
+    pub list: *mut u8,
+    /// Bytes of it, and of what stands in front of the first entry.
+    pub bytes: usize,
+    /// Bytes that it may have. Zero once an entry found no room: then the list is not complete.
+    pub room: usize,
+}
+
+impl Opened {
+    /// Nothing is noted.
+    pub const NONE: Self = Self { list: core::ptr::null_mut(), bytes: 0, room: 0 };
+
+    /// Adds a file: its size, seconds and nanoseconds of its last change, its device and inode, and its name in two
+    /// parts, ended by zero.
+    ///
+    /// # Safety
+    /// The list must have the room that it says.
+    pub unsafe fn note(&mut self, identity: [u64; 5], name: [&[u8]; 2]) {
+        let identity = identity.map(u64::to_le_bytes);
+        let parts = [identity.as_flattened(), name[0], name[1], &[0]];
+        if self.bytes + parts.iter().map(|part| part.len()).sum::<usize>() > self.room {
+            self.room = 0;
+            return;
+        }
+        for part in parts {
+            // SAFETY: there is room for all parts, as just counted.
+            unsafe { core::ptr::copy_nonoverlapping(part.as_ptr(), self.list.add(self.bytes), part.len()) };
+            self.bytes += part.len();
+        }
+    }
 }
 
 /// The handover that an auxiliary vector names.
@@ -154,7 +210,22 @@ impl Break {
 
 #[cfg(test)]
 mod tests {
-    use super::{BREAK, Break, Change};
+    use super::{BREAK, Break, Change, Opened};
+
+    #[test]
+    fn what_finds_no_room_makes_the_list_incomplete() {
+        let mut memory = [1u8; 64];
+        let mut opened = Opened { list: memory.as_mut_ptr(), bytes: 0, room: 64 };
+        // SAFETY: the array has this room.
+        unsafe {
+            opened.note([1, 2, 3, 4, 5], [b"/a", b"/b"]);
+            assert_eq!((opened.bytes, opened.room), (45, 64));
+            opened.note([1, 2, 3, 4, 5], [b"/a/name", b"/that/is/longer"]);
+            assert_eq!((opened.bytes, opened.room), (45, 0));
+        }
+        assert_eq!(&memory[..8], &[1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(&memory[40..46], b"/a/b\0\x01");
+    }
 
     #[test]
     fn the_break_moves_by_pages_within_its_bounds() {

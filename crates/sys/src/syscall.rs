@@ -15,6 +15,7 @@ pub mod number {
     pub const CLOSE: usize = 3;
     pub const STAT: usize = 4;
     pub const FSTAT: usize = 5;
+    pub const LSTAT: usize = 6;
     pub const MMAP: usize = 9;
     pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
@@ -30,12 +31,16 @@ pub mod number {
     pub const SCHED_YIELD: usize = 24;
     pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;
+    pub const SHMAT: usize = 30;
+    pub const SHMCTL: usize = 31;
     pub const DUP: usize = 32;
     pub const NANOSLEEP: usize = 35;
     pub const DUP2: usize = 33;
     pub const GETPID: usize = 39;
     pub const SENDFILE: usize = 40;
+    pub const SOCKET: usize = 41;
     pub const SENDTO: usize = 44;
+    pub const RECVFROM: usize = 45;
     pub const CLONE: usize = 56;
     pub const FORK: usize = 57;
     pub const VFORK: usize = 58;
@@ -43,12 +48,22 @@ pub mod number {
     pub const EXIT: usize = 60;
     pub const WAIT4: usize = 61;
     pub const KILL: usize = 62;
+    pub const SEMOP: usize = 65;
+    pub const SEMCTL: usize = 66;
+    pub const SHMDT: usize = 67;
+    pub const MSGSND: usize = 69;
+    pub const MSGRCV: usize = 70;
+    pub const MSGCTL: usize = 71;
     pub const FCNTL: usize = 72;
+    pub const FSYNC: usize = 74;
+    pub const FDATASYNC: usize = 75;
+    pub const LSEEK: usize = 8;
     pub const READLINK: usize = 89;
     pub const FCHMOD: usize = 91;
     pub const GETTIMEOFDAY: usize = 96;
     pub const GETRLIMIT: usize = 97;
     pub const GETPPID: usize = 110;
+    pub const RT_SIGTIMEDWAIT: usize = 128;
     pub const RT_SIGQUEUEINFO: usize = 129;
     pub const RT_SIGSUSPEND: usize = 130;
     pub const SIGALTSTACK: usize = 131;
@@ -59,6 +74,7 @@ pub mod number {
     pub const TKILL: usize = 200;
     pub const TIME: usize = 201;
     pub const FUTEX: usize = 202;
+    pub const SEMTIMEDOP: usize = 220;
     pub const TIMER_CREATE: usize = 222;
     pub const TIMER_SETTIME: usize = 223;
     pub const TIMER_DELETE: usize = 226;
@@ -67,6 +83,9 @@ pub mod number {
     pub const CLOCK_NANOSLEEP: usize = 230;
     pub const EXIT_GROUP: usize = 231;
     pub const TGKILL: usize = 234;
+    pub const MQ_TIMEDSEND: usize = 242;
+    pub const MQ_TIMEDRECEIVE: usize = 243;
+    pub const MQ_NOTIFY: usize = 244;
     pub const WAITID: usize = 247;
     pub const OPENAT: usize = 257;
     pub const NEWFSTATAT: usize = 262;
@@ -254,6 +273,20 @@ pub fn file_identity(fd: u32) -> Option<[u64; 2]> {
 
 /// The path by which a file was opened, without a final zero; `None` if it has none, or a longer one than `into`.
 pub fn path_of(fd: u32, into: &mut [u8]) -> Option<&[u8]> {
+    let link = link_of(fd);
+    // SAFETY: a terminated path, and as many writable bytes as stated.
+    let length = unsafe { syscall3(number::READLINK, link.as_ptr().addr(), into.as_mut_ptr().addr(), into.len()) };
+    let whole = length > 0 && (length as usize) < into.len() && into[0] == b'/';
+    whole.then(|| &into[..length as usize])
+}
+
+/// Opens the file behind a descriptor once more, to read: it has a position of its own.
+pub fn open_again(fd: u32) -> Option<u32> {
+    u32::try_from(open(&link_of(fd), O_RDONLY)).ok()
+}
+
+/// What leads to the file behind a descriptor, with a final zero.
+fn link_of(fd: u32) -> [u8; 25] {
     let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0u8; 10];
     let (mut at, mut left) = (digits.len(), fd);
@@ -264,10 +297,7 @@ pub fn path_of(fd: u32, into: &mut [u8]) -> Option<&[u8]> {
     }
     let text = &digits[at..];
     link[14..14 + text.len()].copy_from_slice(text);
-    // SAFETY: a terminated path, and as many writable bytes as stated.
-    let length = unsafe { syscall3(number::READLINK, link.as_ptr().addr(), into.as_mut_ptr().addr(), into.len()) };
-    let whole = length > 0 && (length as usize) < into.len() && into[0] == b'/';
-    whole.then(|| &into[..length as usize])
+    link
 }
 
 /// `O_RDONLY`.
@@ -309,7 +339,10 @@ pub const MAP_PRIVATE_ANONYMOUS: u32 = 2 | 0x20 | 0x4000;
 
 /// Where our own mappings lie: clear of what the kernel gives to programs, and of the ranges of sanitizers. A program
 /// gets the same addresses whether it is recorded or replayed, though we map more in one of the two.
-static NEXT: AtomicUsize = AtomicUsize::new(0x2000_0000_0000);
+static NEXT: AtomicUsize = AtomicUsize::new(OURS.start);
+
+/// See [`mmap`].
+pub const OURS: core::ops::Range<usize> = 0x2000_0000_0000..0x4000_0000_0000;
 
 /// Maps readable and writable memory among our own; the address or a negative errno.
 pub fn mmap(len: usize, flags: u32, fd: i32, offset: u64) -> isize {
@@ -346,6 +379,16 @@ pub unsafe fn drop_pages(address: usize, len: usize) {
     const MADV_DONTNEED: usize = 4;
     // SAFETY: the caller's promise.
     unsafe { syscall3(number::MADVISE, address, len, MADV_DONTNEED) };
+}
+
+/// Touches the pages of a writable mapping; those of a kernel that can't do so are touched when they are used.
+///
+/// # Safety
+/// The range must be a mapping of the caller's, of a file that is as long.
+pub unsafe fn touch_pages(address: usize, len: usize) {
+    const MADV_POPULATE_WRITE: usize = 23;
+    // SAFETY: the caller's promise.
+    unsafe { syscall3(number::MADVISE, address, len, MADV_POPULATE_WRITE) };
 }
 
 /// Gives up the processor once.
@@ -408,10 +451,10 @@ pub fn membarrier() -> bool {
     unsafe { syscall3(number::MEMBARRIER, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) == 0 }
 }
 
-/// Blocks every signal of the calling thread and returns the mask it had. `SIGSYS` stays: blocked, it would end the
-/// process at the next call that comes to us by it.
+/// Blocks every signal of the calling thread and returns the mask it had. `SIGSYS` and `SIGILL` stay: blocked, they would
+/// end the process at the next call, or instruction, that comes to us by them.
 pub fn block_signals() -> u64 {
-    set_signal_mask(!(1 << (crate::dispatch::SIGSYS - 1)))
+    set_signal_mask(!(1 << (crate::dispatch::SIGSYS - 1) | 1 << (crate::outside::SIGILL - 1)))
 }
 
 /// Sets the calling thread's signal mask and returns the one it had.

@@ -1,11 +1,11 @@
 //! The commands of System V semaphores, shared memory and message queues.
 //!
 //! Apart because each list of requests is a file; these three share most of
-//! their numbers. `GETALL` is missing: how many semaphores a set has stands in
-//! no argument.
+//! their numbers. How many semaphores a set has stands in no argument: for
+//! `GETALL` the second one, which the kernel does not look at, says it.
 
 use super::{Row, plain, writes};
-use crate::Bytes::Fixed;
+use crate::Bytes::{Array, Fixed};
 use crate::table::out;
 
 #[rustfmt::skip]
@@ -16,6 +16,7 @@ pub(super) const SEMAPHORES: &[Row] = &[
     writes("IPC_INFO", 3, &[out(3, Fixed(40))]),
     plain("GETPID", 11),
     plain("GETVAL", 12),
+    writes("GETALL", 13, &[out(3, Array { count: 1, each: 2 })]),
     plain("GETNCNT", 14),
     plain("GETZCNT", 15),
     plain("SETVAL", 16),

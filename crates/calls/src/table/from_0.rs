@@ -9,7 +9,7 @@ use crate::Bytes::{
 use crate::Call;
 use crate::Effect::{Exec, Exit, Memory, Processes, Schedule, Signals, Wait};
 use crate::Request::{Fcntl, Getsockopt, Ioctl, Msgctl, Semctl, Shmctl};
-use crate::Treatment::{ByRequest, Emulate, Execute, Unrecordable};
+use crate::Treatment::{ByRequest, Emulate, Execute};
 use crate::When::{Always, Error, SuccessOr};
 
 #[rustfmt::skip]
@@ -52,7 +52,7 @@ pub(super) static CALLS: [Call; 100] = [
     call("madvise", Execute(Memory)),
     call("shmget", PLAIN),
     /* 30 */
-    call("shmat", Unrecordable),
+    call("shmat", Execute(Memory)),
     call("shmctl", ByRequest(Shmctl)),
     call("dup", PLAIN),
     call("dup2", PLAIN),
@@ -93,8 +93,7 @@ pub(super) static CALLS: [Call; 100] = [
     call("semget", PLAIN),
     call("semop", PLAIN),
     call("semctl", ByRequest(Semctl)),
-    // Nothing is attached while it is recorded.
-    call("shmdt", PLAIN),
+    call("shmdt", Execute(Memory)),
     call("msgget", PLAIN),
     call("msgsnd", PLAIN),
     /* 70 */

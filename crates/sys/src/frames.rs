@@ -1,0 +1,205 @@
+//! Where functions begin and end, by what a file tells unwinders of them.
+//!
+//! Here and not in symbol tables because nearly every function has it, whoever
+//! made it, and a stripped file keeps it. Read from the file as a whole, by
+//! offsets: it need not be mapped yet as a program.
+
+use crate::decode::Instruction;
+use crate::elf::{EXECUTABLE, Elf, LOAD, Segment};
+use crate::syscall;
+use core::cell::OnceCell;
+use core::ops::Range;
+
+/// `PT_GNU_EH_FRAME`.
+const TABLE: u32 = 0x6474_E550;
+/// Version, and encodings: distances of four bytes, from the place or from the table, as every linker writes them.
+const HEAD: [u8; 4] = [1, 0x1B, 0x03, 0x3B];
+const ENTRY_BYTES: usize = 8;
+
+/// A file that is looked at as a whole, when it must be.
+#[derive(Debug)]
+pub struct File {
+    descriptor: u32,
+    length: usize,
+    shown: OnceCell<usize>,
+}
+
+impl File {
+    /// An open file.
+    pub fn open(descriptor: u32) -> Self {
+        let length = syscall::file_size(descriptor).map_or(0, |size| size as usize);
+        Self { descriptor, length, shown: OnceCell::new() }
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> u32 {
+        self.descriptor
+    }
+
+    /// The part of a mapping of it from `offset` on that can be looked at: behind the file's end nothing can.
+    pub fn shown_in(&self, range: &Range<usize>, offset: usize) -> Range<usize> {
+        range.start..range.end.min(range.start.saturating_add(self.length.saturating_sub(offset)))
+    }
+
+    /// All of it; nothing if it can't be mapped.
+    pub fn bytes(&self) -> &[u8] {
+        const MAP_PRIVATE: u32 = 2;
+        let map = || usize::try_from(syscall::mmap(self.length, MAP_PRIVATE, self.descriptor as i32, 0)).unwrap_or(0);
+        match *self.shown.get_or_init(map) {
+            0 => &[],
+            // SAFETY: a mapping of this length that lives as long as this.
+            at => unsafe { core::slice::from_raw_parts(at as *const u8, self.length) },
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if let Some(&at) = self.shown.get().filter(|&&at| at != 0) {
+            // SAFETY: its own mapping, which nobody can have borrowed any more.
+            unsafe { syscall::munmap(at, self.length) };
+        }
+    }
+}
+
+/// What is known of a place in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The instruction that starts here has its opcode there.
+    At(usize),
+    /// No instruction has its opcode there.
+    Nothing,
+    /// It may be code, or data.
+    Unsure,
+}
+
+#[derive(Debug)]
+enum Source<'a> {
+    File(&'a File),
+    Bytes(&'a [u8]),
+}
+
+/// The instructions of a file, decoded from the starts of its functions.
+#[derive(Debug)]
+pub struct Known<'a> {
+    source: Source<'a>,
+    functions: OnceCell<Option<Functions<'a>>>,
+    /// How far a function was decoded: most questions are about the same one, in ascending order.
+    function: Range<usize>,
+    at: usize,
+}
+
+impl<'a> Known<'a> {
+    /// Those of `file`, which is looked at with the first question.
+    pub fn of(file: &'a File) -> Self {
+        Self { source: Source::File(file), functions: OnceCell::new(), function: 0..0, at: 0 }
+    }
+
+    /// Those of a file whose bytes are at hand.
+    pub fn in_bytes(bytes: &'a [u8]) -> Self {
+        Self { source: Source::Bytes(bytes), functions: OnceCell::new(), function: 0..0, at: 0 }
+    }
+
+    /// The whole file.
+    pub fn bytes(&self) -> &'a [u8] {
+        match self.source {
+            Source::File(file) => file.bytes(),
+            Source::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// The function of the last instruction that was found, by offsets.
+    pub fn function(&self) -> Range<usize> {
+        self.function.clone()
+    }
+
+    /// The instruction with its opcode at this offset of the file.
+    pub fn with_opcode(&mut self, opcode: usize) -> Found {
+        let bytes = self.bytes();
+        let Some(functions) = self.functions.get_or_init(|| Functions::of(bytes)) else {
+            return Found::Unsure;
+        };
+        let Some(function) = functions.around(opcode) else {
+            return if functions.is_code(opcode) { Found::Unsure } else { Found::Nothing };
+        };
+        if self.function != function || self.at > opcode {
+            self.at = function.start;
+            self.function = function;
+        }
+        loop {
+            let Some(found) = Instruction::at(&bytes[self.at..]) else { return Found::Unsure };
+            if self.at + found.opcode_at == opcode {
+                return Found::At(self.at);
+            }
+            if self.at + found.length > opcode {
+                return Found::Nothing;
+            }
+            self.at += found.length;
+        }
+    }
+}
+
+/// The functions of a file.
+#[derive(Debug)]
+struct Functions<'a> {
+    file: &'a [u8],
+    elf: Elf,
+    table: Segment,
+    count: usize,
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<i32> {
+    Some(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+impl<'a> Functions<'a> {
+    /// Those of a file; `None` if it says nothing of them.
+    fn of(file: &'a [u8]) -> Option<Self> {
+        let elf = Elf::read(file)?;
+        let table = elf.segments(file).find(|segment| segment.kind == TABLE)?;
+        let head = file.get(table.offset..)?;
+        let count = word(head, 8)? as usize;
+        let whole = head.starts_with(&HEAD) && count.checked_mul(ENTRY_BYTES)?.checked_add(12)? <= head.len();
+        whole.then_some(Self { file, elf, table, count })
+    }
+
+    /// Whether the byte at `offset` of the file is code.
+    fn is_code(&self, offset: usize) -> bool {
+        let code = |s: &Segment| s.flags & EXECUTABLE != 0 && offset >= s.offset && offset - s.offset < s.in_file;
+        self.loaded().any(|segment| code(&segment))
+    }
+
+    fn loaded(&self) -> impl Iterator<Item = Segment> {
+        self.elf.segments(self.file).filter(|segment| segment.kind == LOAD)
+    }
+
+    /// The function with the byte at `offset` of the file, by offsets.
+    fn around(&self, offset: usize) -> Option<Range<usize>> {
+        let code = self.loaded().find(|code| offset >= code.offset && offset - code.offset < code.in_file)?;
+        let address = (offset - code.offset).checked_add(code.address)?;
+        let wanted = i32::try_from(address as isize - self.table.address as isize).ok()?;
+        let entry = |index: usize| word(self.file, self.table.offset + 12 + index * ENTRY_BYTES);
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low.midpoint(high);
+            if entry(middle)? <= wanted { low = middle + 1 } else { high = middle }
+        }
+        let index = low.checked_sub(1)?;
+        let start = self.table.address.checked_add_signed(entry(index)? as isize)?;
+        let length = self.length(start, word(self.file, self.table.offset + 16 + index * ENTRY_BYTES)?)?;
+        let start = start.checked_sub(code.address)?.checked_add(code.offset)?;
+        let end = start.checked_add(length)?;
+        (offset < end && end <= self.file.len()).then_some(start..end)
+    }
+
+    /// Bytes of the function at `start`, whose record lies at this distance from the table.
+    fn length(&self, start: usize, distance: i32) -> Option<usize> {
+        const BEGIN: usize = 8;
+        let address = self.table.address.checked_add_signed(distance as isize)?;
+        let segment = self.loaded().find(|s| address >= s.address && address - s.address < s.in_file)?;
+        let record = self.file.get((address - segment.address).checked_add(segment.offset)?..)?;
+        // Whoever writes it in another way is not understood here.
+        let begin = address.checked_add(BEGIN)?.checked_add_signed(word(record, BEGIN)? as isize)?;
+        (begin == start).then_some(word(record, BEGIN + 4)? as u32 as usize)
+    }
+}

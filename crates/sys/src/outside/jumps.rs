@@ -1,0 +1,268 @@
+//! The same instructions without a trap: a jump leads to a piece of code near by,
+//! which does what the trap's handler would have done.
+//!
+//! A jump has five bytes, the instructions have two or more. What the jump takes
+//! besides runs in the piece:
+//!
+//! ```text
+//! 0f 31        rdtsc          e9 …  jmp piece    piece:  instructions before it that were taken away
+//! 48 c1 e2 20  shl rdx, 32    20    (never run)          call the routine, beyond the red zone
+//! 48 09 d0     or rax, rdx    …                          instructions behind it that were taken away
+//!                                                        jmp back
+//! ```
+//!
+//! The routine lays all registers down, has the handler change those that the
+//! instruction writes, and takes them up again.
+//!
+//! Nothing may come to the bytes behind the jump's first. Direct jumps are looked
+//! for as in [`crate::sites`]; a function that jumps by a register or a table keeps
+//! its traps, because nobody knows where to.
+
+mod moved;
+mod windows;
+
+use super::places::{ALL, READ_EXEC, TRAP, protect};
+use super::{Kind, Machine, Outside, Places};
+use crate::frames::{File, Known};
+use crate::sites;
+use crate::vectors::{give_vectors_back, keep_vectors};
+use core::arch::global_asm;
+use core::ops::Range;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use moved::Code;
+use windows::{Side, Window, Windows};
+
+pub(super) const JUMP_BYTES: usize = 5;
+const PIECE_BYTES: usize = 128;
+/// Where a piece's code begins; the instruction's description stands before it.
+const CODE: usize = 32;
+/// Where the routine's address stands.
+const ROUTINE: usize = PIECE_BYTES - 8;
+const PAGE: usize = 4096;
+/// Larger code is not looked through for jumps.
+const CODE_MAX: usize = 16 << 20;
+const _: () = assert!(size_of::<Outside>() <= CODE);
+
+/// A thread's registers at a changed instruction.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Saved {
+    general: [u64; 16],
+    flags: u64,
+    /// Within the piece.
+    back: usize,
+}
+
+impl Saved {
+    /// The instruction.
+    pub fn outside(&self) -> Outside {
+        // SAFETY: the routine is called from nowhere but pieces, which begin with it.
+        unsafe { *((self.back & !(PIECE_BYTES - 1)) as *const Outside) }
+    }
+}
+
+impl Machine for Saved {
+    fn operand(&mut self, number: usize) -> &mut u64 {
+        &mut self.general[number & 15]
+    }
+
+    fn flags(&mut self) -> &mut u64 {
+        &mut self.flags
+    }
+}
+
+/// What does the work of an instruction.
+pub type Handler = unsafe extern "C" fn(saved: *mut Saved);
+
+#[repr(transparent)]
+struct Target(AtomicPtr<()>);
+
+static HANDLER: Target = Target(AtomicPtr::new(core::ptr::null_mut()));
+
+global_asm!(
+    ".globl relive_outside",
+    ".hidden relive_outside",
+    ".type relive_outside,@function",
+    "relive_outside:",
+    ".cfi_startproc",
+    "pushfq",
+    ".cfi_adjust_cfa_offset 8",
+    "push r15",
+    ".cfi_adjust_cfa_offset 8",
+    "push r14",
+    ".cfi_adjust_cfa_offset 8",
+    "push r13",
+    ".cfi_adjust_cfa_offset 8",
+    "push r12",
+    ".cfi_adjust_cfa_offset 8",
+    "push r11",
+    ".cfi_adjust_cfa_offset 8",
+    "push r10",
+    ".cfi_adjust_cfa_offset 8",
+    "push r9",
+    ".cfi_adjust_cfa_offset 8",
+    "push r8",
+    ".cfi_adjust_cfa_offset 8",
+    "push rdi",
+    ".cfi_adjust_cfa_offset 8",
+    "push rsi",
+    ".cfi_adjust_cfa_offset 8",
+    "push rbp",
+    ".cfi_adjust_cfa_offset 8",
+    "push rsp",
+    ".cfi_adjust_cfa_offset 8",
+    "push rbx",
+    ".cfi_adjust_cfa_offset 8",
+    ".cfi_rel_offset rbx, 0",
+    "push rdx",
+    ".cfi_adjust_cfa_offset 8",
+    "push rcx",
+    ".cfi_adjust_cfa_offset 8",
+    "push rax",
+    ".cfi_adjust_cfa_offset 8",
+    "mov rbx, rsp",
+    ".cfi_def_cfa_register rbx",
+    "and rsp, -16",
+    "sub rsp, 256",
+    keep_vectors!(),
+    "mov rdi, rbx",
+    "cld",
+    "call qword ptr [rip + {handler}]",
+    give_vectors_back!(),
+    "mov rsp, rbx",
+    ".cfi_def_cfa_register rsp",
+    "pop rax",
+    ".cfi_adjust_cfa_offset -8",
+    "pop rcx",
+    ".cfi_adjust_cfa_offset -8",
+    "pop rdx",
+    ".cfi_adjust_cfa_offset -8",
+    "pop rbx",
+    ".cfi_adjust_cfa_offset -8",
+    ".cfi_restore rbx",
+    // The stack pointer is where it is.
+    "lea rsp, [rsp + 8]",
+    ".cfi_adjust_cfa_offset -8",
+    "pop rbp",
+    ".cfi_adjust_cfa_offset -8",
+    "pop rsi",
+    ".cfi_adjust_cfa_offset -8",
+    "pop rdi",
+    ".cfi_adjust_cfa_offset -8",
+    "pop r8",
+    ".cfi_adjust_cfa_offset -8",
+    "pop r9",
+    ".cfi_adjust_cfa_offset -8",
+    "pop r10",
+    ".cfi_adjust_cfa_offset -8",
+    "pop r11",
+    ".cfi_adjust_cfa_offset -8",
+    "pop r12",
+    ".cfi_adjust_cfa_offset -8",
+    "pop r13",
+    ".cfi_adjust_cfa_offset -8",
+    "pop r14",
+    ".cfi_adjust_cfa_offset -8",
+    "pop r15",
+    ".cfi_adjust_cfa_offset -8",
+    "popfq",
+    ".cfi_adjust_cfa_offset -8",
+    "ret",
+    ".cfi_endproc",
+    ".size relive_outside, . - relive_outside",
+    handler = sym HANDLER,
+);
+
+unsafe extern "C" {
+    fn relive_outside();
+}
+
+/// Makes those of the places in the code at `range`, which shows `file` from `offset` on, into jumps to `handler` that can
+/// be. Returns how many there are.
+///
+/// # Safety
+/// As for [`super::patch`], which has made them into traps.
+pub unsafe fn make(places: &Places, range: &Range<usize>, file: &File, offset: usize, handler: Handler) -> usize {
+    let range = &file.shown_in(range, offset);
+    // Who asks for the processor alone does so once, and not in a loop.
+    let is_often = |(_, outside): (usize, Outside)| !matches!(outside.kind, Kind::Processor | Kind::State);
+    if range.len() > CODE_MAX || !places.wanted_in(range).any(is_often) {
+        return 0;
+    }
+    let mut known = Known::of(file);
+    let Some(code) = known.bytes().get(offset..offset + range.len()) else { return 0 };
+    let windows = windows(places, range, offset, &mut known, code);
+    let count = windows.as_slice().len();
+    if count == 0 {
+        return 0;
+    }
+    HANDLER.0.store(handler as *mut (), Ordering::Release);
+    let bytes = (count * PIECE_BYTES).next_multiple_of(PAGE);
+    let Some(pieces) = sites::map_near(range.start, range.end, bytes) else { return 0 };
+    let mut made = 0;
+    // SAFETY: the caller's promise; the code is writable while it is changed, and the pieces lie where they were mapped.
+    unsafe {
+        if protect(range, ALL) {
+            for window in windows.as_slice().iter().flatten() {
+                made += usize::from(change(window, range.start, code, pieces + made * PIECE_BYTES).is_some());
+            }
+            protect(range, READ_EXEC);
+        }
+        sites::protect(pieces, pieces + bytes, false);
+    }
+    made
+}
+
+/// What the jumps may take.
+fn windows(places: &Places, range: &Range<usize>, offset: usize, known: &mut Known<'_>, code: &[u8]) -> Windows {
+    let mut of = |side| {
+        let mut windows = Windows::of(places, range, offset, known, side);
+        windows.keep(|_, window| is_as_in_file(window, range, code));
+        windows.drop_entered(code);
+        windows
+    };
+    let mut windows = of(Side::Behind);
+    if windows.as_slice().len() < places.wanted_in(range).count() {
+        of(Side::Before).as_slice().iter().flatten().for_each(|&window| windows.insert(window));
+    }
+    windows
+}
+
+/// Whether nothing but the instruction itself has been changed.
+fn is_as_in_file(window: &Window, range: &Range<usize>, code: &[u8]) -> bool {
+    // SAFETY: mapped code that nobody changes meanwhile.
+    let now = unsafe { core::slice::from_raw_parts((range.start + window.start) as *const u8, window.len()) };
+    let at = window.place - window.start;
+    let same = |(index, byte): (usize, &u8)| {
+        let wanted = index.checked_sub(at).and_then(|index| TRAP.get(index)).unwrap_or(&code[window.start + index]);
+        byte == wanted
+    };
+    now.iter().enumerate().all(same)
+}
+
+/// Writes a piece and the jump to it. `None`, with nothing changed, if something is too far away.
+///
+/// # Safety
+/// The window of the writable code at `start` and the piece must be the caller's to change.
+unsafe fn change(window: &Window, start: usize, code: &[u8], piece: usize) -> Option<()> {
+    let behind = window.place + window.outside.length;
+    let mut written = Code::at(piece + CODE, ROUTINE - CODE);
+    written.moved(&code[window.start..window.place], start + window.start)?;
+    // lea rsp, [rsp - 128]; call [rip + …]; lea rsp, [rsp + 128]
+    written.put(&[0x48, 0x8D, 0x64, 0x24, 0x80, 0xFF, 0x15])?;
+    let distance = (piece + ROUTINE) as isize - (written.address() + 4) as isize;
+    written.put(&(distance as i32).to_le_bytes())?;
+    written.put(&[0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0])?;
+    written.moved(&code[behind..window.end], start + behind)?;
+    written.jump(start + window.end)?;
+    let mut jump = Code::at(start + window.start, JUMP_BYTES);
+    jump.jump(piece + CODE)?;
+    // SAFETY: the caller's promise.
+    unsafe {
+        (piece as *mut Outside).write(window.outside);
+        ((piece + ROUTINE) as *mut usize).write(relive_outside as *const () as usize);
+        written.write();
+        jump.write();
+    }
+    Some(())
+}
