@@ -63,6 +63,7 @@ pub fn allocate(seed: &Seed) -> Option<*mut ChunkHeader> {
         w.stop(reason, kept);
         return None;
     }
+    w.touch_ahead(at, size);
     let header = w.address(at) as *mut ChunkHeader;
     // SAFETY: inside a mapped span and the reserved part of the file; no chunk stands there yet. The magic goes
     // last: a reader that finds it finds the rest.
@@ -70,6 +71,9 @@ pub fn allocate(seed: &Seed) -> Option<*mut ChunkHeader> {
         header.write(ChunkHeader { magic: 0, ..*seed });
         core::sync::atomic::fence(Ordering::Release);
         (*header).magic = CHUNK_MAGIC;
+    }
+    if at.is_multiple_of(WINDOW_BYTES) {
+        w.drop_filled(at / WINDOW_BYTES);
     }
     w.position = at + size;
     w.look_ahead();
@@ -97,6 +101,31 @@ impl Windows {
             }
         }
         Ok(())
+    }
+
+    /// A page that is touched by itself costs a fault: who writes much has them touched together.
+    fn touch_ahead(&self, at: u64, size: u64) {
+        const AHEAD: u64 = 128 << 10;
+        let next = at.next_multiple_of(AHEAD);
+        if next < at + size && next >= AHEAD && next + AHEAD <= self.reserved {
+            // SAFETY: a part of a mapped span below the file's reserved end.
+            unsafe { syscall::touch_pages(self.address(next), AHEAD as usize) };
+        }
+    }
+
+    /// The pages of windows long filled are the file's and nobody's memory: the program must not grow with its trace.
+    /// A thread that still writes in one, because it writes little, gets its page back at the next byte; so what was
+    /// dropped before is dropped again, the present span's windows each time, earlier spans with each new one.
+    fn drop_filled(&self, window: u64) {
+        const BEHIND: u64 = 2;
+        let Some(filled) = window.checked_sub(BEHIND) else { return };
+        let last = filled / SPAN_WINDOWS;
+        let first = if filled.is_multiple_of(SPAN_WINDOWS) { 0 } else { last };
+        for span in first..=last {
+            let windows = (filled - span * SPAN_WINDOWS).min(SPAN_WINDOWS);
+            // SAFETY: a span that is mapped, of a file and shared, or its beginning.
+            unsafe { syscall::drop_pages(self.spans[span as usize], (windows * WINDOW_BYTES) as usize) };
+        }
     }
 
     /// Asks for the next window when this one is half full, so that nobody waits for it later.

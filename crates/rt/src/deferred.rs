@@ -10,8 +10,9 @@
 //!
 //! A thread that is blocked inside one of our fronts gets the signal at once: the
 //! front is the next operation already. One that computes without end gets it
-//! after [`PATIENCE_MS`], which only delays it; a replay runs that handler as soon
-//! as the thread is past its last operation.
+//! after [`PATIENCE_MS`]. With a recorded environment a replay finds that place
+//! again (`replay::strike`); without, it runs that handler as soon as the thread is
+//! past its last operation.
 //!
 //! In a replay no signal is sent: handlers run where the recording says.
 
@@ -25,12 +26,12 @@ use crate::runtime;
 use crate::thread::Thread;
 use core::sync::atomic::{Ordering, compiler_fence};
 use relive_order::Kind;
-use relive_sys::signal::{Info, SI_QUEUE, SI_TIMER, Timer, handler_is_own, is_blocked, queue};
+use relive_sys::signal::{Context, Info, SI_QUEUE, SI_TIMER, Timer, block, handler_is_own, is_blocked, queue};
 use relive_trace::control::cause;
 use relive_trace::record::{COMPUTING, Record};
 
 /// How long a signal is put off at most.
-pub const PATIENCE_MS: u32 = 20;
+pub const PATIENCE_MS: u32 = 10;
 const PENDING: usize = 16;
 
 /// Signals that a thread was sent and has not yet handled. Handlers of ours and the thread itself use it, never at
@@ -43,11 +44,16 @@ pub struct Deferred {
     timer: Option<Timer>,
     /// Handlers run so far.
     pub delivered: u32,
+    /// The watch on the place where the next one strikes, in a replay.
+    pub strike: Option<usize>,
+    /// Where the last one struck while the thread computed, and the stack pointer there: it goes back to it.
+    pub struck: [usize; 2],
 }
 
 impl Deferred {
     /// No signals.
-    pub const NONE: Self = Self { pending: [None; PENDING], sending: None, timer: None, delivered: 0 };
+    pub const NONE: Self =
+        Self { pending: [None; PENDING], sending: None, timer: None, delivered: 0, strike: None, struck: [0; 2] };
 
     /// Whether this is the signal that [`deliver_pending`] or [`replay`] has just sent.
     pub fn is_ours(&mut self, number: u32) -> bool {
@@ -73,9 +79,9 @@ const FIRST_QUEUED: i32 = 32;
 
 /// A signal arrived while recording. `now` says that the thread is blocked inside a front, `inside` that it is in
 /// our own code, where nothing may be recorded.
-pub fn arrived(thread: &mut Thread, info: &mut Info, now: bool, inside: bool) -> Arrival {
+pub fn arrived(thread: &mut Thread, info: &mut Info, context: &Context, now: bool, inside: bool) -> Arrival {
     if info.code == SI_TIMER && info.value == cookie(thread) {
-        return patience_ended(thread, info, inside);
+        return patience_ended(thread, info, context, inside);
     }
     if now {
         note(thread, info);
@@ -93,12 +99,16 @@ pub fn arrived(thread: &mut Thread, info: &mut Info, now: bool, inside: bool) ->
     compiler_fence(Ordering::SeqCst);
     attention::raise(attention::SIGNAL);
     if thread.signals.timer.is_none() {
-        thread.signals.timer = Timer::new(thread.tid, info.number as u32, cookie(thread));
-        if let Some(timer) = thread.signals.timer {
-            timer.set(PATIENCE_MS);
-        }
+        be_patient(thread, info.number);
     }
     Arrival::Leave
+}
+
+fn be_patient(thread: &mut Thread, number: i32) {
+    thread.signals.timer = Timer::new(thread.tid, number as u32, cookie(thread));
+    if let Some(timer) = thread.signals.timer {
+        timer.set(PATIENCE_MS);
+    }
 }
 
 fn cookie(thread: &Thread) -> u64 {
@@ -106,7 +116,7 @@ fn cookie(thread: &Thread) -> u64 {
 }
 
 /// The thread has not come to an operation of its own: the timer's signal becomes the one that was put off.
-fn patience_ended(thread: &mut Thread, info: &mut Info, inside: bool) -> Arrival {
+fn patience_ended(thread: &mut Thread, info: &mut Info, context: &Context, inside: bool) -> Arrival {
     let number = info.number;
     let Some(waiting) = thread.signals.pending.iter_mut().find(|p| p.is_some_and(|p| p.number == number)) else {
         return Arrival::Leave;
@@ -123,9 +133,13 @@ fn patience_ended(thread: &mut Thread, info: &mut Info, inside: bool) -> Arrival
     if let Some(timer) = thread.signals.timer.take() {
         timer.delete();
     }
+    if environment::is_on() {
+        environment::keep_stand(thread, context);
+    }
     note_at(thread, info, COMPUTING);
-    if thread.signals.pending.iter().any(Option::is_some) {
+    if let Some(other) = thread.signals.pending.iter().find_map(|p| *p) {
         attention::raise(attention::SIGNAL);
+        be_patient(thread, other.number);
     }
     Arrival::Run
 }
@@ -189,6 +203,16 @@ pub fn replay(thread: &mut Thread, number: u32) {
     let mut info = Info::from_us(number as i32, runtime::pid());
     replay_event(thread, &mut info);
     send(thread, &info);
+}
+
+/// Lets the handler of a signal run, in a replay, where our own handler returns to.
+pub fn replay_here(thread: &mut Thread, number: u32) {
+    let mut info = Info::from_us(number as i32, runtime::pid());
+    replay_event(thread, &mut info);
+    block(number);
+    thread.signals.sending = Some(number);
+    compiler_fence(Ordering::SeqCst);
+    queue(runtime::pid(), thread.tid, &info);
 }
 
 /// The event of a handler that is about to run with `info`, in a replay.

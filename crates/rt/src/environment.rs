@@ -22,19 +22,30 @@
 //! *Unknown*: a request whose shape the table does not know ends the recording
 //! with a message. Guessing what the kernel wrote would replay something else.
 
+pub mod alone;
+pub mod carried;
 mod clock;
+mod code;
 mod descriptors;
+mod faults;
 pub mod heap;
 mod images;
+mod instructions;
 mod itself;
 mod memory;
 mod ordered;
 mod output;
+mod packed;
 mod processes;
 mod program;
+mod segments;
+mod shared;
 mod signals;
+mod simple;
 mod space;
 pub mod stacks;
+mod stand;
+mod system_v;
 mod unseen;
 
 pub use images::{Bare, on_bare_exec, records_attempts};
@@ -45,18 +56,22 @@ use crate::replay::calls as replayed;
 use crate::report;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
-use crate::{chunk, held, outside, process, replay, writer};
+use crate::{chunk, held, inputs, outside, process, races, replay, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::signal::{Context, Info, is_own_code};
-use relive_sys::syscall::number::{CLONE, FORK, GETPID, GETTID, PRLIMIT64, SETRLIMIT, VFORK};
-use relive_sys::{maps, sites, start};
+use relive_sys::sites::caller;
+use relive_sys::syscall::number::{CLONE, FORK, GETPID, GETTID, PRLIMIT64, SEMCTL, SETRLIMIT, VFORK};
+use relive_sys::{gate, maps, passage, start, syscall};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
 
+pub(crate) use memory::read as read_memory;
 use program::Program;
 pub use signals::{keep_signal, recall_signal};
+pub use stand::keep_stand;
+pub use system_v::order_of_queues;
 
 const EINVAL: isize = 22;
 
@@ -91,29 +106,49 @@ pub unsafe fn begin(auxiliary: *const [usize; 2]) {
     ON.store(true, Ordering::Relaxed);
     output::start();
     // SAFETY: the caller's promise; the starter's handover, which nobody else uses any more.
-    if let Some(handover) = unsafe { start::handover(auxiliary).map(|handover| &*handover) } {
+    let handover = unsafe { start::handover(auxiliary).map(|handover| &*handover) };
+    if let Some(handover) = handover {
         memory::start(handover);
         itself::start(handover);
+        packed::keep_opened(&handover.opened);
     }
     // SAFETY: the caller's promise.
     unsafe { clock::start(auxiliary) };
     redirect_sites();
+    instructions::start(handover);
 }
 
 /// Turns the calls in the code mapped so far into jumps.
 fn redirect_sites() {
-    maps::each_code(|start, end| {
-        if !is_own_code(start) {
+    maps::each_file_of_code(|range, offset, path| {
+        if !is_own_code(range.start) {
+            carried::learn(&range, path);
+            let fd = u32::try_from(syscall::open(path, syscall::O_RDONLY)).ok();
             // SAFETY: code of a file; the process has one thread, and it is here.
-            unsafe { sites::redirect(start, end, on_site) };
+            unsafe { code::redirect(&range, fd, offset, |_| true) };
+            if let Some(fd) = fd {
+                syscall::close(fd);
+            }
         }
     });
 }
 
 /// What the redirected calls come to.
-unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6]) -> isize {
-    // SAFETY: the arguments of a call of the program's, which the routine laid there.
+unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6], back: *const usize) -> isize {
+    // SAFETY: the arguments of a call of the program's, which the routine laid there, and its frame.
+    let (carry_out, place) = (|| Some(unsafe { carry_out_at_site(number, arguments) }), || unsafe { caller(back) });
+    carried::by_instruction(number, place, carry_out).unwrap_or_default()
+}
+
+/// # Safety
+/// As for the call itself.
+#[inline(always)]
+unsafe fn carry_out_at_site(number: usize, arguments: *const [usize; 6]) -> isize {
+    // SAFETY: the caller's promise.
     unsafe {
+        if let Some(result) = simple::carry_out(number, &*arguments) {
+            return result;
+        }
         let arguments = *arguments;
         if let Some(result) = signals::carry_out_directly(number, &arguments) {
             return result;
@@ -150,10 +185,12 @@ unsafe fn fork(number: usize, arguments: &[usize; 6]) -> Option<isize> {
 /// Only in a fork child while it has one thread.
 pub unsafe fn reset_after_fork() {
     images::reset_after_fork();
+    system_v::reset_after_fork();
     // SAFETY: the caller's promise.
     unsafe {
         memory::reset_after_fork();
         heap::reset_after_fork();
+        replay::strike::reset_after_fork();
         processes::reset_after_fork();
     }
 }
@@ -172,11 +209,23 @@ fn lack() {
 unsafe extern "C" fn on_call(_signal: i32, info: *mut Info, context: *mut Context) {
     // SAFETY: the kernel's information and context.
     let (info, context) = unsafe { (&*info, &mut *context) };
+    if alone::is_over() {
+        alone::rest();
+    }
     if info.code != SYS_USER_DISPATCH {
         return signals::foreign();
     }
+    if info.is_of_gate() {
+        // SAFETY: the context of such a call.
+        return unsafe { refuse_gate(context) };
+    }
+    if passage::is_stub(context.place()) {
+        // SAFETY: the context of a stub's call.
+        return unsafe { replay::strike::on_stub(context) };
+    }
+    let (number, place) = (context.number(), context.place());
     // SAFETY: the context of a trapped call.
-    if let Some(result) = unsafe { carry_out(context) } {
+    if let Some(result) = carried::by_instruction(number, || place, || unsafe { carry_out(context) }) {
         context.set_result(result);
     }
 }
@@ -225,12 +274,18 @@ pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
         if output::moves_unseen(number, &arguments) {
             return -EINVAL;
         }
-        match relive_calls::resolve(number, &arguments, &Program) {
-            Ok(Resolved::Emulate(outputs)) => emulate(thread, number, &arguments, outputs),
+        let result = match relive_calls::resolve(number, &arguments, &Program) {
+            Ok(Resolved::Emulate(outputs)) => {
+                system_v::in_order(number, &arguments, || emulate(thread, number, &arguments, outputs))
+            }
             Ok(Resolved::Refuse(errno)) => -(errno as isize),
             Ok(Resolved::Execute(effect)) => execute(thread, number, &arguments, effect),
             Err(unknown) => refuse(thread, number, &arguments, &unknown),
+        };
+        if runtime::mode() == Mode::Replay {
+            replayed::say_if_done();
         }
+        result
     }
 }
 
@@ -286,6 +341,7 @@ unsafe fn limit(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> i
     // SAFETY: the caller's promise; the second time nothing is written.
     unsafe {
         let result = emulate(thread, number, arguments, relive_calls::execute_outputs(number));
+        inputs::forget_file_limit();
         if runtime::mode() == Mode::Replay {
             // Its own id is another one now.
             let first = if number == PRLIMIT64 { 0 } else { first };
@@ -295,6 +351,22 @@ unsafe fn limit(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> i
     }
 }
 
+/// The argument in whose place something else says how much the kernel wrote, which then stands before what it wrote.
+fn told_apart(number: usize, arguments: &[usize; 6]) -> Option<usize> {
+    if descriptors::depends_on_table(number, arguments) {
+        return Some(0);
+    }
+    system_v::asks_for_all(number, arguments).then_some(1)
+}
+
+/// What stands there in a recording.
+fn told_of(number: usize, arguments: &[usize; 6]) -> usize {
+    if number == SEMCTL {
+        return system_v::set_size(arguments[0]);
+    }
+    (arguments[0] as u32 as usize).min(descriptors::table_size())
+}
+
 /// # Safety
 /// As for the call itself.
 #[inline(never)]
@@ -302,10 +374,10 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
     let before = relive_calls::before(outputs, arguments, &Program);
     // The arguments that say where the kernel wrote.
     let mut shape = *arguments;
-    let by_table = descriptors::depends_on_table(number, arguments);
+    let told = told_apart(number, arguments);
     if runtime::mode() == Mode::Record {
-        if by_table {
-            shape[0] = (shape[0] as u32 as usize).min(descriptors::table_size());
+        if let Some(index) = told {
+            shape[index] = told_of(number, arguments);
         }
         // SAFETY: the caller's promise; after the call the kernel has written the pieces.
         unsafe {
@@ -316,8 +388,8 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
             let result =
                 answered.unwrap_or_else(|| itself::answer(number, arguments, dispatch::program_call(number, &given)));
             writer::append_call(thread, number, result, &|visit| {
-                if by_table {
-                    visit(shape.as_ptr().addr(), size_of::<usize>());
+                if let Some(index) = told {
+                    visit(shape[index..].as_ptr().addr(), size_of::<usize>());
                 }
                 relive_calls::written(outputs, &shape, &before, result, &Program, visit);
             });
@@ -336,9 +408,9 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
     let taken = replayed::take(number);
     let result = taken.result;
     let mut filler = taken.filler();
-    if by_table {
+    if let Some(index) = told {
         // SAFETY: the local array.
-        unsafe { filler.fill(shape.as_mut_ptr().addr(), size_of::<usize>()) };
+        unsafe { filler.fill(shape[index..].as_mut_ptr().addr(), size_of::<usize>()) };
     }
     relive_calls::written(outputs, &shape, &before, result, &Program, &mut |address, length| {
         // SAFETY: memory that the kernel wrote in the recording, by the same arguments.
@@ -350,7 +422,12 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
         thread.recorded_tid = result as u32;
     }
     // SAFETY: what the program wrote is readable: the kernel read it in the recording.
-    unsafe { output::show(number, arguments, result) };
+    unsafe {
+        if races::is_on() {
+            output::each_piece(number, arguments, result, &mut races::given);
+        }
+        output::show(number, arguments, result);
+    }
     // No timer of the program's runs: what struck while it computed on after the call strikes at its end.
     replay::deliver_computing();
     result
@@ -361,7 +438,7 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
 #[inline(never)] // Its buffers would weigh on the stack of every call.
 unsafe fn refuse(thread: &mut Thread, number: usize, arguments: &[usize; 6], unknown: &Unknown) -> isize {
     if runtime::mode() == Mode::Replay {
-        replayed::diverge(number);
+        replayed::refused(number);
     }
     let Unknown { call, request } = unknown;
     report::line(format_args!(
@@ -371,4 +448,28 @@ unsafe fn refuse(thread: &mut Thread, number: usize, arguments: &[usize; 6], unk
     chunk::stop_recording(stop::REFUSED, thread.clock_base());
     // SAFETY: the caller's promise.
     unsafe { dispatch::program_call(number, arguments) }
+}
+
+/// A call of `int 0x80`: its numbers are not those of the table.
+///
+/// # Safety
+/// The context must be of that call.
+#[inline(never)]
+unsafe fn refuse_gate(context: &mut Context) {
+    let number = context.number();
+    if let Some(thread) = taking_part() {
+        if runtime::mode() == Mode::Replay {
+            replayed::refused(number);
+        }
+        report::line(format_args!(
+            "recording stopped: call {number} of 32 bits (int 0x80) can't be recorded; the program goes on, the trace is \
+             valid up to here"
+        ));
+        chunk::stop_recording(stop::REFUSED, thread.clock_base());
+    }
+    // rbx, rcx, rdx, rsi, rdi, rbp.
+    let arguments = [3, 1, 2, 6, 7, 5].map(|register| *context.operand(register) as u32);
+    // SAFETY: the program's own call.
+    let result = unsafe { gate::call(number as u32, arguments) };
+    context.set_result(result as isize);
 }

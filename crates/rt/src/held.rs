@@ -68,6 +68,11 @@ fn ours() -> [Option<usize>; 2] {
     both
 }
 
+/// Whether a call may close descriptors.
+pub const fn closes(number: usize) -> bool {
+    matches!(number, CLOSE | CLOSE_RANGE | DUP2 | DUP3)
+}
+
 /// The result of a call that would close one of ours; `None` for any other.
 ///
 /// # Safety

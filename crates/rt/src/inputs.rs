@@ -14,6 +14,10 @@ use relive_trace::layout::stop;
 /// Where the next bytes go.
 static END: AtomicU64 = AtomicU64::new(0);
 
+/// No file has room for nothing.
+const UNKNOWN: u64 = 0;
+static FILE_LIMIT: AtomicU64 = AtomicU64::new(UNKNOWN);
+
 /// Starts over: a new process image writes a file of its own.
 pub fn start_file() {
     END.store(0, Ordering::Relaxed);
@@ -49,7 +53,7 @@ pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Result<u64,
     }
     let offset = END.fetch_add(total, Ordering::Relaxed);
     // Writing beyond the program's limit on file size would send it SIGXFSZ.
-    if offset + total > syscall::file_limit() {
+    if offset + total > file_limit() {
         return Err(stop::NO_SPACE);
     }
     let held = held::get(Held::Inputs);
@@ -66,6 +70,23 @@ pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Result<u64,
         syscall::close(fd);
     }
     if complete { Ok(offset) } else { Err(stop::NO_SPACE) }
+}
+
+/// The most bytes that a file of this process may have, asked for once: a program changes it by calls that come to us.
+fn file_limit() -> u64 {
+    match FILE_LIMIT.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            let limit = syscall::file_limit();
+            FILE_LIMIT.store(limit, Ordering::Relaxed);
+            limit
+        }
+        limit => limit,
+    }
+}
+
+/// The program may have changed the limit.
+pub fn forget_file_limit() {
+    FILE_LIMIT.store(UNKNOWN, Ordering::Relaxed);
 }
 
 /// # Safety

@@ -12,6 +12,9 @@
 // or of an object under the gate; the essays at the heads of the files say why.
 #![allow(clippy::missing_panics_doc)]
 
+extern crate alloc;
+
+pub mod allocator;
 pub mod arena;
 pub mod chunk;
 pub mod deferred;
@@ -25,12 +28,14 @@ pub mod once;
 pub mod outside;
 pub mod path;
 pub mod process;
+pub mod races;
 pub mod record;
 pub mod replay;
 pub mod report;
 pub mod runtime;
 pub mod stranger;
 pub mod thread;
+pub mod translation;
 pub mod writer;
 
 pub use runtime::{Mode, mode};

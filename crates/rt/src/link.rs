@@ -4,7 +4,7 @@
 //! next one need it, and it is a format.
 
 use core::ffi::CStr;
-use relive_trace::control::{ENV_CONTROL, ENV_LINK};
+use relive_trace::control::{ENV_CONTROL, ENV_LINK, ENV_TRANSLATE};
 
 /// Who started an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,8 @@ pub struct FromEnvironment {
     pub control: Option<&'static CStr>,
     /// Who started this image.
     pub link: Option<Link>,
+    /// Whether the image runs translated.
+    pub translate: bool,
 }
 
 /// Looks through an environment.
@@ -88,6 +90,8 @@ pub unsafe fn read(environment: *const *const core::ffi::c_char) -> FromEnvironm
                 found.control = Some(value);
             } else if let Some(value) = value_of(entry, ENV_LINK) {
                 found.link = Link::parse(value.to_bytes());
+            } else if value_of(entry, ENV_TRANSLATE).is_some() {
+                found.translate = true;
             }
             at = at.add(1);
         }

@@ -62,6 +62,13 @@ pub enum Internal {
     Memory,
     /// What the heap and the stacks of all threads share.
     Heap,
+    /// Callbacks that were asked for.
+    Notifiers,
+}
+
+/// Whether a clock is that of one of libc's inner states, or of an object that shares it.
+pub fn is_internal(found: &Cell) -> bool {
+    (1..=Internal::Notifiers as usize).any(|object| core::ptr::eq(found, cell(object * 64)))
 }
 
 /// The clock of one of libc's inner states.
@@ -84,6 +91,18 @@ pub const fn unpack(word: u64) -> Option<(u32, u64)> {
     }
 }
 
+static SHARED_MAPPINGS: AtomicU64 = AtomicU64::new(0);
+
+/// Memory that processes share was mapped: what lay there before may have been private.
+pub fn mapped_shared() {
+    SHARED_MAPPINGS.fetch_add(1, Ordering::Release);
+}
+
+/// How often that happened, as far as it is seen.
+pub fn shared_mappings() -> u64 {
+    SHARED_MAPPINGS.load(Ordering::Acquire)
+}
+
 /// How many places of the session's table an object may take.
 const PROBES: usize = 16;
 
@@ -101,6 +120,19 @@ pub fn shared(key: u64) -> &'static relive_trace::control::SharedObject {
         });
     own.unwrap_or_else(|| place(0))
 }
+
+/// The clock behind [`shared`].
+pub fn in_session(key: u64) -> &'static Cell {
+    let object = shared(key);
+    // SAFETY: a Cell is the two words `clock` and `last`, which stand so in a shared object (checked below).
+    unsafe { &*(&raw const object.clock).cast::<Cell>() }
+}
+
+const _: () = {
+    use relive_trace::control::SharedObject;
+    assert!(core::mem::offset_of!(SharedObject, last) == core::mem::offset_of!(SharedObject, clock) + 8);
+    assert!(core::mem::offset_of!(Cell, clock) == 0 && core::mem::offset_of!(Cell, last) == 8);
+};
 
 #[cfg(test)]
 mod tests {

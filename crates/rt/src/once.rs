@@ -24,7 +24,7 @@ use crate::replay;
 use crate::report;
 use crate::runtime::{self, Mode, mode};
 use crate::thread::{self, Thread};
-use crate::{process, record};
+use crate::{process, races, record};
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_order::Kind;
 use relive_sys::syscall;
@@ -144,6 +144,7 @@ fn follow(thread: &mut Thread, word: &AtomicU32, key: &dyn Fn() -> u64, place: u
         }
         wait(word, place, |seen| seen & STATE == DONE);
     }
+    races::done(cell(word));
     replay::joined();
     Entered::Done
 }

@@ -3,6 +3,7 @@
 //! Apart because chunks and inputs need them, and nothing here may allocate.
 
 use crate::runtime::{self, Mode};
+use relive_trace::opened::OPENED;
 
 /// The path of a file of the trace, with a final zero.
 #[derive(Debug)]
@@ -25,6 +26,28 @@ impl Path {
         Self::new(&control.source[..control.source_len as usize], b"/p", runtime::process(), b".inputs\0")
     }
 
+    /// The list of files that images were started from.
+    pub fn opened() -> Self {
+        let control = runtime::session();
+        let mut path = Self { bytes: [0; 4200], len: 0 };
+        path.push(&control.source[..control.source_len as usize]);
+        path.push(OPENED.as_bytes());
+        path.push(b"\0");
+        path
+    }
+
+    /// The memory for shared files in a replay.
+    pub fn pool() -> Self {
+        let control = runtime::session();
+        let mut path = Self { bytes: [0; 4200], len: 0 };
+        for (part, number) in [(&b"/proc/"[..], control.launcher), (b"/fd/", control.pool)] {
+            path.push(part);
+            path.decimal(number, 1);
+        }
+        path.push(b"\0");
+        path
+    }
+
     /// For a call of the kernel.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -45,13 +68,18 @@ impl Path {
     }
 
     fn decimal5(&mut self, value: u32) {
+        self.decimal(value, 5);
+    }
+
+    fn decimal(&mut self, value: u32, least: usize) {
         let mut digits = [0u8; 10];
         let mut v = value;
         for d in digits.iter_mut().rev() {
             *d = b'0' + (v % 10) as u8;
             v /= 10;
         }
-        let first = digits[..5].iter().position(|&d| d != b'0').unwrap_or(5);
+        let most = digits.len() - least;
+        let first = digits[..most].iter().position(|&d| d != b'0').unwrap_or(most);
         self.push(&digits[first..]);
     }
 }

@@ -5,24 +5,30 @@
 //! The creation is recorded before it takes effect; were it the other way round,
 //! a kill in between would leave a child's events without their cause.
 
+mod cloning;
 mod ending;
 
-use crate::environment::stacks;
+use crate::environment::{self, alone, stacks};
 use crate::limit;
 use crate::link::{FromEnvironment, Link};
+use crate::outside;
+use crate::races;
 use crate::record;
-use crate::replay::{self, turn};
+use crate::replay;
 use crate::report;
 use crate::runtime::{self, AttachError, Mode, mode_of_session::SessionMode};
 use crate::thread::{self, Thread};
 use crate::{arena, chunk, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_order::Kind;
-use relive_sys::{proc, syscall, tls};
-use relive_trace::control::{cause, turn as state};
+use relive_sys::{syscall, tls};
+use relive_trace::control::{cause, flag, turn as state};
 use relive_trace::layout::{NONE, end, stop};
 
-pub use ending::{ended, exiting, gone, wait_for_all};
+use cloning::starts_at;
+
+pub use cloning::about_to_clone;
+pub use ending::{ended, exiting, gone, has_done_all, leaves_image, stays_in_image, wait_for_all, wait_until_alone};
 
 /// Joins the session that the environment names, if any. Once, before any other thread exists.
 pub fn start(environment: FromEnvironment) {
@@ -72,7 +78,10 @@ fn start_replaying(link: Option<Link>) {
     runtime::set_mode(Mode::Replay);
     let index = match link {
         None => 0,
-        Some(link) => child_in_plan(link.parent, link.child_number, None),
+        Some(link) => match heir_in_plan(link.parent, link.child_number, 0) {
+            NONE => report::hold(),
+            index => index,
+        },
     };
     runtime::set_process(runtime::plan().thread(index).process);
     let block = thread::allocate(index, NONE, 0).expect("memory for the first thread");
@@ -88,7 +97,7 @@ fn start_replaying(link: Option<Link>) {
 }
 
 fn open_learning(thread: &mut Thread) {
-    if runtime::has_flag(relive_trace::control::flag::LEARN) {
+    if runtime::has_flag(flag::LEARN) {
         let start = runtime::plan().thread(thread.index).start_clock;
         writer::open_stream(thread, start);
     }
@@ -128,6 +137,7 @@ fn begin_replay(thread: &mut Thread, index: u32) {
 fn enter_replay(thread: &mut Thread) {
     thread.replay.slot().tid.store(thread.tid, Ordering::Relaxed);
     thread.replay.slot().pid.store(runtime::pid(), Ordering::Relaxed);
+    alone::begin();
 }
 
 /// What a new thread starts from, made by its parent.
@@ -176,30 +186,6 @@ pub fn before_create(place: usize) -> Creation {
             thread.newborn = child;
             Creation::Child(child)
         }
-    }
-}
-
-/// # Safety
-/// `child` must be a thread that does not run yet.
-unsafe fn starts_at(child: Child, time: u64) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if !(*child).header.is_null() {
-            (*(*child).header).clock = time;
-            (*(*child).header).start_clock = time;
-        }
-    }
-}
-
-/// The kernel is about to make the thread that the calling one creates. It comes after what the creation has done so
-/// far, mapping a stack for one: in a replay its first event would wait for it otherwise, and the other way round.
-pub fn about_to_clone() {
-    if let Some(thread) = thread::current_if_known()
-        && !thread.newborn.is_null()
-        && runtime::mode() == Mode::Record
-    {
-        // SAFETY: it does not run yet.
-        unsafe { starts_at(thread.newborn, thread.clock()) };
     }
 }
 
@@ -273,6 +259,7 @@ pub unsafe fn thread_started(child: Child, handle: usize) {
 pub fn thread_finished() -> bool {
     let Some(thread) = thread::current_if_known() else { return false };
     stacks::thread_ends(thread);
+    outside::may_wake();
     thread.finish();
     if runtime::mode() != Mode::Replay {
         return false;
@@ -283,25 +270,6 @@ pub fn thread_finished() -> bool {
         thread.replay.slot().state.store(state::ENDED, Ordering::Release);
     }
     last
-}
-
-/// Waits until every other thread of the process has run its events and is gone.
-pub fn wait_until_alone() {
-    let Some(thread) = thread::current_if_known() else { return };
-    let plan = runtime::plan();
-    let pid = runtime::pid();
-    replay::set_blocked(true, 0);
-    for (other, slot) in (0..).zip(runtime::turns()) {
-        if other == thread.index || plan.thread(other).process != runtime::process() {
-            continue;
-        }
-        turn::wait_for_end(thread.replay.slot(), other, plan.thread(other).events);
-        let tid = slot.tid.load(Ordering::Acquire);
-        while tid != 0 && !proc::is_gone(pid, tid) {
-            syscall::futex_wait(&slot.tid, tid, Some(1));
-        }
-    }
-    replay::set_blocked(false, 0);
 }
 
 /// After a successful join of the thread with this block, found by its handle before the join.
@@ -320,6 +288,7 @@ pub unsafe fn joined(child: Child, place: usize) {
             Mode::Replay => {
                 check_complete(&*child, place);
                 replay::enter(Kind::Join, place);
+                races::joined((*child).index);
                 replay::leave(Kind::Join, &[], false);
             }
         }
@@ -347,7 +316,8 @@ fn check_complete(child: &Thread, place: usize) {
 /// The identity that a fork child takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Heir {
-    index: u32,
+    /// The thread that the child starts with.
+    pub index: u32,
     child_number: u32,
     clock: u64,
 }
@@ -375,15 +345,10 @@ pub fn before_fork(place: usize) {
                 replay::leave(Kind::Fork, &[], false);
                 replay::enter(Kind::Fork, place);
             }
-            let index = child_in_plan(thread.index, child_number, Some(place));
-            // The child's clock is in place before the fork counts as run.
-            let mut place_holder = replay::Replay::idle();
-            place_holder.start(index);
-            place_holder.publish();
-            place_holder.slot().state.store(state::RUNNING, Ordering::Release);
-            let control = runtime::session();
-            control.born.fetch_max(index + 1, Ordering::AcqRel);
-            control.births.fetch_add(1, Ordering::AcqRel);
+            let index = heir_in_plan(thread.index, child_number, place);
+            if index != NONE && !alone::is_absent(index) {
+                announce_heir(index);
+            }
             replay::leave(Kind::Fork, &[], false);
             Heir { index, child_number, clock: 0 }
         }
@@ -391,6 +356,37 @@ pub fn before_fork(place: usize) {
     thread.children += 1;
     thread.forking = Some(heir);
     tls::set::<{ tls::HEADER }>(0);
+}
+
+/// The recorded thread that a new process or image is, or [`NONE`] if it was killed before it could be recorded: its
+/// parent ends it.
+fn heir_in_plan(parent: u32, number: u32, place: usize) -> u32 {
+    match runtime::plan().child(parent, number) {
+        None if runtime::has_flag(flag::ENVIRONMENT) => NONE,
+        _ => child_in_plan(parent, number, (place != 0).then_some(place)),
+    }
+}
+
+/// The child's clock is in place before the fork counts as run.
+fn announce_heir(index: u32) {
+    let mut place_holder = replay::Replay::idle();
+    place_holder.start(index);
+    place_holder.publish();
+    place_holder.slot().state.store(state::RUNNING, Ordering::Release);
+    let control = runtime::session();
+    control.born.fetch_max(index + 1, Ordering::AcqRel);
+    control.births.fetch_add(1, Ordering::AcqRel);
+}
+
+/// The same for the image that the calling thread is about to start, in a replay: what it does to memory of several
+/// processes may come before the next that others do.
+pub fn announce_image() {
+    let thread = thread::current();
+    let image = runtime::plan().child(thread.index, thread.children);
+    if let Some(index) = image.filter(|&index| !alone::is_absent(index)) {
+        thread.replay.expect_child();
+        announce_heir(index);
+    }
 }
 
 /// The kernel is about to make the child. It comes after what the fork has done so far: in a replay its first event
@@ -438,6 +434,9 @@ pub fn settle_fork(thread: &mut Thread) {
     if syscall::getpid() == runtime::pid() {
         return;
     }
+    if heir.index == NONE && runtime::mode() == Mode::Replay {
+        report::hold();
+    }
     thread.tally = Default::default();
     thread.forking = None;
     let parent = core::mem::replace(&mut thread.index, heir.index);
@@ -458,7 +457,7 @@ pub fn settle_fork(thread: &mut Thread) {
     // SAFETY: a fork child has one thread, this one.
     unsafe {
         arena::reset_after_fork();
-        crate::environment::reset_after_fork();
+        environment::reset_after_fork();
         thread::reset_after_fork();
         chunk::start_file(heir.index);
         thread::adopt(thread);
@@ -474,6 +473,7 @@ pub fn settle_fork(thread: &mut Thread) {
             begin_replay(thread, heir.index);
             open_learning(thread);
             enter_replay(thread);
+            races::forked();
         }
         Mode::Off => {}
     }

@@ -21,9 +21,11 @@
 pub mod calls;
 pub mod cursor;
 pub mod signals;
+pub mod strike;
 pub mod turn;
 
 use crate::object::{Cell, pack, unpack};
+use crate::races;
 use crate::report::{self, Met};
 use crate::runtime;
 use crate::thread::{self, Thread};
@@ -34,6 +36,7 @@ use relive_order::{CheckHash, Kind};
 use relive_trace::control::{TurnSlot, cause, flag, turn as state};
 use relive_trace::record::Record;
 pub use signals::{deliver_before_event, deliver_computing, deliver_due, is_due};
+pub use turn::joined;
 
 const KNOWN: usize = 32;
 
@@ -229,6 +232,7 @@ fn enter_recorded(kind: Kind, place: usize) {
 /// `exact` whether no other object shares the first and its value can be held against the recording.
 #[inline]
 pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
+    races::event(kind, cells);
     let r = &mut acting().replay;
     if r.is_quiet() {
         r.hash = r.hash.then(kind);
@@ -273,6 +277,7 @@ fn leave_recorded(kind: Kind, cells: &[&Cell], exact: bool) {
     }
     thread.replay.publish();
     deliver_computing();
+    calls::say_if_done();
     acting().replay.look_ahead();
 }
 
@@ -288,7 +293,7 @@ pub fn failure(kind: Kind) -> Option<i32> {
     if acting().replay.is_quiet() {
         return None;
     }
-    deliver_due();
+    signals::deliver_before_operation();
     failure_of_last(kind)
 }
 
@@ -451,11 +456,6 @@ impl Thread {
     }
 }
 
-/// The program joined a clock without an event: the next jump need not be the object's.
-pub fn joined() {
-    acting().replay.joined = true;
-}
-
 #[cold]
 fn past_the_end(thread: &mut Thread, kind: Kind, place: usize) -> ! {
     let r = &thread.replay;
@@ -484,10 +484,9 @@ fn past_the_end_of_calls(thread: &mut Thread, number: usize) -> ! {
     park(&thread.replay)
 }
 
-/// The object was not free although it was this thread's turn: somebody acts who was not recorded.
+/// The object was not free at this thread's turn: somebody acts who was not recorded.
 pub fn busy(kind: Kind, place: usize, object: usize) -> ! {
-    let thread = acting();
-    let (thread, event) = (thread.index, thread.replay.events);
+    let &mut Thread { index: thread, replay: Replay { events: event, .. }, .. } = acting();
     report::diverge(Met { cause: cause::BUSY, thread, did: Some(kind), event, expected: 0, found: 0, place, object })
 }
 

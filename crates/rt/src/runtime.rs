@@ -92,6 +92,12 @@ pub fn divergence() -> &'static Divergence {
     &session().divergence
 }
 
+/// The session's folder for what is found of races.
+pub fn races_folder() -> &'static [u8] {
+    let control = session();
+    &control.races[..control.races_len as usize]
+}
+
 /// Whether the session's flags contain `bit` (see [`flag`]).
 pub fn has_flag(bit: u32) -> bool {
     session().flags & bit != 0
@@ -264,9 +270,19 @@ impl Plan {
         &self.table(self.header.threads_offset, self.header.thread_count as u64)[index as usize]
     }
 
+    /// All process images, by index.
+    pub fn processes(&self) -> &'static [PlanProcess] {
+        self.table(self.header.processes_offset, self.header.process_count as u64)
+    }
+
     /// The recorded process image with this index.
     pub fn process(&self, index: u32) -> &'static PlanProcess {
-        &self.table(self.header.processes_offset, self.header.process_count as u64)[index as usize]
+        &self.processes()[index as usize]
+    }
+
+    /// How many process images there are.
+    pub fn process_count(&self) -> u32 {
+        self.header.process_count
     }
 
     /// The stream of a thread.

@@ -14,7 +14,7 @@ use relive_trace::layout::{CHUNK_HEADER_BYTES, CHUNK_SIZES, ChunkHeader, stop};
 
 /// Any record with its bytes fits a thread's second chunk, and so each that follows.
 const _: () = assert!(RECORD_BYTES_MAX as u32 + CALL_BYTES_MAX + CHUNK_HEADER_BYTES <= CHUNK_SIZES[1]);
-use relive_trace::record::{CALL_BYTES_MAX, Place, RECORD_BYTES_MAX, Record, encode};
+use relive_trace::record::{CALL_BYTES_MAX, Place, RECORD_BYTES_MAX, Record, encode, encode_call};
 
 /// Gives a thread its first chunk. `false` if recording had to stop.
 pub fn open_stream(thread: &mut Thread, start_clock: u64) -> bool {
@@ -100,6 +100,38 @@ pub unsafe fn append_call(thread: &mut Thread, number: usize, result: isize, pie
     }
 }
 
+/// [`append_call`] for a call that wrote one piece of memory, or none.
+///
+/// # Safety
+/// The piece must be readable.
+#[inline]
+pub unsafe fn append_single(thread: &mut Thread, number: usize, result: isize, [address, length]: [usize; 2]) {
+    let h = thread.header;
+    // SAFETY: the thread's own live chunk, if it has one; nobody else writes it, and there is room for the longest record.
+    unsafe {
+        let plain = !h.is_null() && (*h).magic != 0 && (*h).run_count == 0 && length <= CALL_BYTES_MAX as usize;
+        if !plain
+            || (*h).used + (RECORD_BYTES_MAX + length) as u32 > (*h).size - CHUNK_HEADER_BYTES
+            || limit::has_enough()
+        {
+            return append_call(thread, number, result, &|visit| {
+                if length > 0 {
+                    visit(address, length);
+                }
+            });
+        }
+        let payload = h.cast::<u8>().add((CHUNK_HEADER_BYTES + (*h).used) as usize);
+        let steps = (*h).events - thread.stored;
+        let into = &mut *payload.cast::<[u8; RECORD_BYTES_MAX]>();
+        let encoded = encode_call(into, steps, number as u16, result as i64, length as u32);
+        if length > 0 {
+            core::ptr::copy_nonoverlapping(address as *const u8, payload.add(encoded), length);
+        }
+        thread.stored = (*h).events;
+        (*h).used += (encoded + length) as u32;
+    }
+}
+
 /// Whether nothing of the thread is recorded any more.
 fn has_ended(thread: &Thread) -> bool {
     // SAFETY: the thread's own live chunk, if it has one.
@@ -157,10 +189,11 @@ fn close_run_before(thread: &mut Thread, record: Record) {
 
 fn make_room(thread: &mut Thread, bytes: u32) -> bool {
     // SAFETY: the thread's own live chunk.
-    let full = unsafe { *thread.header };
-    if full.used + bytes <= full.size - CHUNK_HEADER_BYTES {
+    let h = unsafe { &*thread.header };
+    if h.used + bytes <= h.size - CHUNK_HEADER_BYTES {
         return true;
     }
+    let full = *h;
     if full.magic == 0 {
         // SAFETY: the thread's own scratch chunk, which nobody reads.
         unsafe { (*thread.header).used = 0 };

@@ -7,27 +7,31 @@
 //!
 //! What a callback natively waits for, a timer set or a message sent by any
 //! thread, goes through the kernel: it joins the clock of all that may have
-//! started it, see `relive_rt::outside`. Where the environment is recorded, the
-//! recording ends at the first request.
+//! started it, see `relive_rt::outside`. Where the environment is recorded, requests
+//! go another way: those to timers and message queues to `notify`, others to
+//! `jobs`, whatever is to happen when they are done.
 
+use crate::asynchronous::{self, Block};
+use crate::lookups;
+use crate::notify;
 use crate::real::{self, Object, Real, errno, set_errno};
 use crate::threads;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_rt::process::{Child, Creation};
-use relive_rt::{Mode, arena, environment, mode, outside, process, runtime, stranger};
+use relive_rt::{Mode, arena, mode, outside, process, runtime};
 use relive_sys::trampoline::Frame;
 use relive_sys::{detour, syscall, trampoline};
 
 /// glibc's `struct sigevent`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Event {
-    value: usize,
-    number: c_int,
-    notify: c_int,
-    function: usize,
-    attributes: usize,
+pub(crate) struct Event {
+    pub(crate) value: usize,
+    pub(crate) number: c_int,
+    pub(crate) notify: c_int,
+    pub(crate) function: usize,
+    pub(crate) attributes: usize,
     rest: [usize; 4],
 }
 
@@ -78,10 +82,6 @@ unsafe fn announce(frame: &mut Frame, event: *mut Event, repeats: bool) -> Asked
     unsafe {
         if mode() == Mode::Off || !by_thread(event) {
             return Asked::Nothing;
-        }
-        if environment::is_on() {
-            // What would make libc start the thread is answered from the recording in a replay: it would never come.
-            stranger::refuse("a callback in a thread of libc's, with the environment recorded,", frame.place);
         }
         outside::may_wake();
         let Some(memory) = arena::allocate(size_of::<Request>()) else { return Asked::Nothing };
@@ -167,7 +167,7 @@ unsafe fn take_block(request: *mut Request) -> Option<Child> {
 
 /// Fronts whose event stands in the argument with this number, and is copied.
 macro_rules! copying {
-    ($($name:ident = $symbol:literal $(@ $version:literal)?, $index:literal, $repeats:literal, $tells:ident;)*) => {$(
+    ($($name:ident = $symbol:literal $(@ $version:literal)?, $index:literal, $repeats:literal, $tells:ident, $own:expr, $any:literal;)*) => {$(
         mod $name {
             use super::*;
 
@@ -176,7 +176,14 @@ macro_rules! copying {
             pub(super) unsafe extern "C" fn before(frame: *mut Frame) -> usize {
                 // SAFETY: the trampoline's frame; the program keeps the function's contract.
                 unsafe {
-                    match announce(&mut *frame, (*frame).args[$index] as *mut Event, $repeats) {
+                    let event = (*frame).args[$index] as *mut Event;
+                    let own: Own = $own;
+                    if notify::applies() && ($any || by_thread(event)) {
+                        (*frame).scratch[REQUEST] = 0;
+                        (*frame).result = own(&*frame) as usize;
+                        return 0;
+                    }
+                    match announce(&mut *frame, event, $repeats) {
                         Asked::Nothing => {}
                         Asked::Fails(error) => {
                             (*frame).result = $tells::result(error);
@@ -206,7 +213,7 @@ macro_rules! copying {
 
 /// Fronts whose event stands in the request that is the argument with this number, where libc reads it later.
 macro_rules! in_place {
-    ($($name:ident = $symbol:literal, $index:literal;)*) => {$(
+    ($($name:ident = $symbol:literal, $index:literal, $own:expr;)*) => {$(
         mod $name {
             use super::*;
 
@@ -215,6 +222,12 @@ macro_rules! in_place {
             pub(super) unsafe extern "C" fn before(frame: *mut Frame) -> usize {
                 // SAFETY: the trampoline's frame; the program keeps the function's contract.
                 unsafe {
+                    if notify::applies() {
+                        let own: Own = $own;
+                        (*frame).scratch[REQUEST] = 0;
+                        (*frame).result = own(&*frame) as usize;
+                        return 0;
+                    }
                     let block = (*frame).args[$index];
                     let event = if block == 0 { 0 } else { block + REQUEST_EVENT } as *mut Event;
                     match announce(&mut *frame, event, false) {
@@ -272,23 +285,60 @@ mod by_result {
 }
 
 copying! {
-    timer_create = c"timer_create" @ c"GLIBC_2.34", 1, true, by_errno;
-    mq_notify = c"mq_notify", 1, false, by_errno;
-    getaddrinfo_a = c"getaddrinfo_a", 3, false, by_result;
+    timer_create = c"timer_create" @ c"GLIBC_2.34", 1, true, by_errno, own_timer, false;
+    mq_notify = c"mq_notify", 1, false, by_errno, own_queue, false;
+    getaddrinfo_a = c"getaddrinfo_a", 3, false, by_result, own_lookups, true;
 }
 
 in_place! {
-    aio_read = c"aio_read", 0;
-    aio_read64 = c"aio_read64", 0;
-    aio_write = c"aio_write", 0;
-    aio_write64 = c"aio_write64", 0;
-    aio_fsync = c"aio_fsync", 1;
-    aio_fsync64 = c"aio_fsync64", 1;
+    aio_read = c"aio_read", 0, own_read;
+    aio_read64 = c"aio_read64", 0, own_read;
+    aio_write = c"aio_write", 0, own_write;
+    aio_write64 = c"aio_write64", 0, own_write;
+    aio_fsync = c"aio_fsync", 1, own_sync;
+    aio_fsync64 = c"aio_fsync64", 1, own_sync;
+}
+
+/// What is done instead of a request, where the environment is recorded.
+type Own = unsafe fn(frame: &Frame) -> c_int;
+
+unsafe fn own_timer(frame: &Frame) -> c_int {
+    let [clock, event, timer, ..] = frame.args;
+    // SAFETY: the caller's promise.
+    unsafe { notify::timer_create(clock, event as *const Event, timer as *mut usize, frame.place) }
+}
+
+unsafe fn own_queue(frame: &Frame) -> c_int {
+    let [queue, event, ..] = frame.args;
+    // SAFETY: the caller's promise.
+    unsafe { notify::mq_notify(queue, event as *const Event, frame.place) }
+}
+
+unsafe fn own_lookups(frame: &Frame) -> c_int {
+    let [mode, list, count, event, ..] = frame.args;
+    // SAFETY: the caller's promise.
+    unsafe { lookups::look_all_up(mode as c_int, list as lookups::List, count as c_int, event as *const Event) }
+}
+
+unsafe fn own_read(frame: &Frame) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { asynchronous::transfer(frame.args[0] as *mut Block, asynchronous::READS) }
+}
+
+unsafe fn own_write(frame: &Frame) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { asynchronous::transfer(frame.args[0] as *mut Block, asynchronous::WRITES) }
+}
+
+unsafe fn own_sync(frame: &Frame) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { asynchronous::sync(frame.args[0] as c_int, frame.args[1] as *mut Block) }
 }
 
 static SET_TIMER: Real = Real::new(c"timer_settime", Some(c"GLIBC_2.34"));
 
-unsafe extern "C" fn before_settime(_: usize, _: usize, _: usize, _: usize, _: usize, _place: usize) -> usize {
+unsafe extern "C" fn before_settime(_: usize, _: usize, _: usize, _: usize, _: usize, place: usize) -> usize {
+    notify::sets_timer(place);
     outside::may_wake();
     SET_TIMER.address()
 }

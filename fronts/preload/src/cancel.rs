@@ -13,7 +13,7 @@
 //!
 //! The asynchronous type strikes between two instructions and can't be recorded.
 
-mod points;
+pub(crate) mod points;
 
 use crate::real::{self, errno, set_errno};
 use crate::unannounced;

@@ -6,7 +6,7 @@
 use crate::real;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use relive_rt::{environment, link, process};
+use relive_rt::{environment, link, process, translation};
 use relive_sys::trampoline::Frame;
 use relive_sys::{dispatch, front, start, trampoline};
 
@@ -46,11 +46,16 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: St
     crate::jumps::look_up();
     crate::threads::look_up();
     process::start(found);
+    let translate = translation::is_wanted(&found);
     // SAFETY: the process's own.
     unsafe { environment::begin(auxiliary) };
     if environment::is_on() {
         crate::heap::take_over();
         crate::rseq::give_up();
+    }
+    if translate {
+        // SAFETY: start-up: one thread.
+        unsafe { translation::begin(environment::is_on()) };
     }
 }
 

@@ -11,20 +11,26 @@
 // Exported by symbol, not by path.
 #![allow(unreachable_pub)]
 
+mod asynchronous;
 mod barrier;
 mod c11;
 mod callbacks;
 mod cancel;
 mod condition;
+mod described;
 mod entry;
+mod first_use;
 mod guard;
 mod heap;
+mod jobs;
 mod jumps;
 mod last;
 mod libc_state;
 mod loader;
+mod lookups;
 mod module;
 mod mutex;
+mod notify;
 mod once;
 mod processes;
 mod real;
@@ -38,6 +44,12 @@ mod stdio;
 mod threads;
 mod unannounced;
 mod variadic;
+
+relive_sys::memory_functions!("");
+relive_sys::never_unwinds!();
+
+#[global_allocator]
+static ALLOCATOR: relive_rt::allocator::Own = relive_rt::allocator::Own;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

@@ -80,19 +80,19 @@ impl OwnLock {
 
 /// One of libc's inner states.
 #[derive(Debug)]
-struct State {
+pub(crate) struct State {
     lock: OwnLock,
     object: Internal,
 }
 
 impl State {
-    const fn new(object: Internal) -> Self {
+    pub(crate) const fn new(object: Internal) -> Self {
         Self { lock: OwnLock::new(), object }
     }
 
     /// One event, then `effect`, with a lock of ours around both. The effect may take events of its own (it maps memory):
     /// whoever comes next comes after those, too, or a replay could wait in a circle.
-    fn call<R>(&self, place: usize, effect: impl FnOnce() -> R) -> R {
+    pub(crate) fn call<R>(&self, place: usize, effect: impl FnOnce() -> R) -> R {
         match among_others() {
             Mode::Off => effect(),
             Mode::Record => {

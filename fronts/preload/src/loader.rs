@@ -47,7 +47,7 @@ pub(crate) static LOADER: Section = Section::new(Internal::Loader);
 static IMAGES: Section = Section::new(Internal::Images);
 
 impl Section {
-    const fn new(object: Internal) -> Self {
+    pub(crate) const fn new(object: Internal) -> Self {
         Self { lock: OwnLock::new(), holder: AtomicU32::new(0), depth: AtomicU32::new(0), object }
     }
 

@@ -19,6 +19,7 @@ use crate::real::{Object, errno, set_errno};
 use core::ffi::{c_char, c_int};
 use environment::{Environment, Strings};
 use relive_order::Kind;
+use relive_rt::environment::alone::spawned_absent;
 use relive_rt::environment::{child_made, in_turn_to_fork, unseen};
 use relive_rt::link::Link;
 use relive_rt::{Mode, chunk, environment as calls, mode, process, record, replay, thread};
@@ -98,6 +99,7 @@ fn starting(place: usize) -> Option<Link> {
         Mode::Record => record::alone(Kind::Spawn),
         Mode::Replay => {
             replay::enter(Kind::Spawn, place);
+            process::announce_image();
             replay::leave(Kind::Spawn, &[], false);
             0
         }
@@ -120,12 +122,15 @@ fn replace(program: Strings, place: usize, effect: impl FnOnce(Strings) -> c_int
         Mode::Record => chunk::note_end(end::EXECUTED, 0, link.parent),
         // Whether it fails is known where the call itself is replayed.
         _ if calls::records_attempts() => {}
-        _ => process::wait_for_all(),
+        Mode::Replay => process::leaves_image(),
+        Mode::Off => {}
     }
     let result = effect(environment.strings());
     let error = errno();
-    if mode() == Mode::Record {
-        chunk::note_end(end::LIVE, 0, relive_trace::layout::NONE);
+    match mode() {
+        Mode::Record => chunk::note_end(end::LIVE, 0, relive_trace::layout::NONE),
+        Mode::Replay => process::stays_in_image(),
+        Mode::Off => {}
     }
     failed(error, place);
     drop(environment);
@@ -229,6 +234,13 @@ pub(crate) fn spawn(
     let link = starting(place);
     if let Some(error) = recorded_failure() {
         return error;
+    }
+    if let Some(seen) = link.and_then(spawned_absent) {
+        if !pid.is_null() {
+            // SAFETY: the program's place for it.
+            unsafe { pid.write(seen as c_int) };
+        }
+        return 0;
     }
     // SAFETY: the program passed an environment.
     let child = link.and_then(|link| unsafe { Environment::build(program, link) });

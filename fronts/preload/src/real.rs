@@ -184,6 +184,15 @@ pub(crate) fn errno() -> c_int {
     unsafe { *errno_location() }
 }
 
+/// What a function returns that gives 0 or sets `errno`.
+pub(crate) fn answer(error: c_int) -> c_int {
+    if error == 0 {
+        return 0;
+    }
+    set_errno(error);
+    -1
+}
+
 /// Sets `errno` of the calling thread.
 pub(crate) fn set_errno(value: c_int) {
     // SAFETY: the location is valid for the calling thread.

@@ -12,7 +12,7 @@ use relive_sys::maps;
 const PAGE: usize = 4096;
 const KEPT: usize = 256;
 
-/// Page address, and the identity of its first byte or [`PRIVATE`]. Two threads may store at once: the page goes last.
+/// Page address with how many shared mappings there had been, and the identity of its first byte or [`PRIVATE`]. Two threads may store at once: the page goes last.
 static PAGES: [(AtomicU64, AtomicU64); KEPT] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; KEPT];
 
 /// A page that is not in shared memory.
@@ -29,27 +29,21 @@ pub(crate) fn cell_by_mapping(address: usize) -> &'static Cell {
         return object::cell(address);
     }
     let Some(key) = identity(address) else { return object::cell(address) };
-    let object = object::shared(key);
-    // SAFETY: a Cell is the two words `clock` and `last`, which stand so in a shared object (checked below).
-    unsafe { &*(&raw const object.clock).cast::<Cell>() }
+    object::in_session(key)
 }
-
-const _: () = {
-    use relive_trace::control::SharedObject;
-    assert!(core::mem::offset_of!(SharedObject, last) == core::mem::offset_of!(SharedObject, clock) + 8);
-    assert!(core::mem::offset_of!(Cell, clock) == 0 && core::mem::offset_of!(Cell, last) == 8);
-};
 
 /// Names the byte at `address` in every process that maps it; `None` if its memory is private.
 fn identity(address: usize) -> Option<u64> {
+    const ADDRESS_BITS: u32 = 47;
     let page = address & !(PAGE - 1);
+    let name = page as u64 | object::shared_mappings() << ADDRESS_BITS;
     let (kept_page, kept) = &PAGES[(page / PAGE) % KEPT];
     let mut found = kept.load(Ordering::Acquire);
-    if kept_page.load(Ordering::Acquire) != page as u64 || kept.load(Ordering::Acquire) != found {
+    if kept_page.load(Ordering::Acquire) != name || kept.load(Ordering::Acquire) != found {
         found = maps::identity(page).map_or(PRIVATE, |key| key | 2);
         kept_page.store(0, Ordering::Release);
         kept.store(found, Ordering::Release);
-        kept_page.store(page as u64, Ordering::Release);
+        kept_page.store(name, Ordering::Release);
     }
     (found != PRIVATE).then(|| found.wrapping_add((address - page) as u64 * 4))
 }

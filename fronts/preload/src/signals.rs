@@ -21,6 +21,7 @@ use relive_rt::thread::{self, Thread};
 use relive_rt::{Mode, mode, process, replay, runtime};
 use relive_sys::dispatch::is_program_call;
 use relive_sys::signal::{Context, Info, Interrupted, SI_TKILL, is_own_code};
+use relive_sys::sites::is_piece;
 use relive_sys::trampoline::Frame;
 use relive_sys::{syscall, tls, trampoline};
 
@@ -150,7 +151,8 @@ unsafe fn decide(number: u32, info: &mut Info, context: &Context) -> Arrival {
         return Arrival::Run;
     }
     let mode = mode();
-    let inside = is_own_code(context.place()) && !is_program_call(context.place());
+    // A replay can't watch a piece of code that stands for a changed instruction: it is ours, too.
+    let inside = (is_own_code(context.place()) && !is_program_call(context.place())) || is_piece(context.place());
     // SAFETY: the kernel's context. In our own code such registers are left from sending a signal again.
     let call = if inside { None } else { unsafe { context.system_call() } };
     if mode == Mode::Off || is_sent_here(info, thread, call) {
@@ -161,7 +163,7 @@ unsafe fn decide(number: u32, info: &mut Info, context: &Context) -> Arrival {
         return if !inside && replay::is_due(info) { Arrival::Run } else { Arrival::Leave };
     }
     let now = call.is_some_and(|c| !c.finished && is_in_front(context.place(), c));
-    deferred::arrived(thread, info, now, inside)
+    deferred::arrived(thread, info, context, now, inside)
 }
 
 /// A fault of the instruction itself: the kernel's codes for these are positive.

@@ -30,6 +30,7 @@ use crate::variadic::{Call, steps};
 use core::sync::atomic::Ordering;
 use list::Filter;
 use relive_order::Kind;
+use relive_rt::environment::carried;
 use relive_rt::object::{Internal, internal};
 use relive_rt::{Mode, outside, replay, thread};
 use relive_sys::trampoline::{FORCED, Frame};
@@ -173,8 +174,13 @@ fn begin_alone(call: &mut Operating, stream: File) {
     call.own[WAITS] = 0;
     if taking_part() != Mode::Off && waiting::can_wait(stream) {
         outside::may_wake();
+        let carries = carried::is_ordered();
+        if carries && waiting::may_write(stream) {
+            // Whether the buffer is emptied is not known yet.
+            carried::in_order(call.frame.place);
+        }
         [call.own[AT], call.own[REST]] = waiting::Before::see(stream).words();
-        call.own[WAITS] = stream as usize;
+        call.own[WAITS] = stream as usize | usize::from(carries);
     }
     watch(call);
 }
@@ -197,14 +203,19 @@ fn watch(call: &mut Operating) {
 fn end(call: &mut Operating) {
     // SAFETY: entered in `watch`.
     unsafe { cancel::leave(&raw mut call.frame) };
-    give(call);
+    give(call, true);
 }
 
+/// Ends the pair of events. `returned`: the operation was not left before its end.
 #[inline(always)]
-fn give(call: &mut Operating) {
-    let waits = core::mem::take(&mut call.own[WAITS]) as File;
+fn give(call: &mut Operating, returned: bool) {
+    let waits = core::mem::take(&mut call.own[WAITS]);
+    let (carries, waits) = (waits & 1 != 0, (waits & !1) as File);
     if !waits.is_null() && waiting::Before::from_words([call.own[AT], call.own[REST]]).differs(waits) {
         outside::may_have_waited();
+        if carries && returned && waiting::may_read(waits) {
+            carried::in_order(call.frame.place);
+        }
     }
     let stream = core::mem::take(&mut call.own[STREAM]) as File;
     if !stream.is_null() {
@@ -222,7 +233,7 @@ unsafe extern "C" fn unwound(frame: *mut Frame) {
         // The request caused all that follows.
         thread.join_clock(internal(Internal::Signals).clock.load(Ordering::Acquire));
     }
-    give(call);
+    give(call, false);
     match call.subject.shape {
         Shape::Flushes | Shape::All { .. } if call.state == FLUSHED => list::leave(call.own[LIST], call.frame.place),
         Shape::Reports => message::free(call),

@@ -6,6 +6,7 @@
 
 mod stack;
 
+use crate::first_use::settle_before_threads;
 use crate::libc_state::taking_part;
 use crate::loader::LOADER;
 use crate::real::{self, Object, Real};
@@ -72,6 +73,7 @@ pub(crate) unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
 /// call, or 0 with the result in place.
 pub(crate) fn prepare(frame: &mut Frame, start: usize, attributes: Object, real: &Real) -> usize {
     frame.scratch[CHILD] = 0;
+    settle_before_threads();
     match process::before_create(frame.place) {
         Creation::Unknown => {}
         Creation::Fails(error) => {

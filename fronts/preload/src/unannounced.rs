@@ -16,7 +16,10 @@ pub(crate) fn refuse(what: &str, place: usize) {
 const REQUEST_EVENT: usize = 32;
 
 /// Whether any of these requests, or the whole list, asks for a thread.
-unsafe fn list_by_thread(list: usize, count: usize, event: usize) -> bool {
+///
+/// # Safety
+/// As for `lio_listio`.
+pub(crate) unsafe fn list_by_thread(list: usize, count: usize, event: usize) -> bool {
     // SAFETY: an array of `count` requests of the program, some of them null.
     unsafe {
         let requests = (0..count as c_int).map(|i| (list as *const usize).offset(i as isize).read());
@@ -51,8 +54,6 @@ macro_rules! refused {
 }
 
 refused! {
-    lio_listio = c"lio_listio", "lio_listio with SIGEV_THREAD", |_, list, count, event| list_by_thread(list, count, event);
-    lio_listio64 = c"lio_listio64", "lio_listio with SIGEV_THREAD", |_, list, count, event| list_by_thread(list, count, event);
     clone = c"clone", "clone", |_, _, _, _| true;
     __clone = c"__clone", "clone", |_, _, _, _| true;
     pthread_mutex_setprioceiling = c"pthread_mutex_setprioceiling", "pthread_mutex_setprioceiling", |_, _, _, _| true;

@@ -79,7 +79,8 @@ impl<S> Call<S> {
 
 /// Defines the assembly that runs the steps of a call: for a fixed number of arguments, up to six; with `variadic`
 /// for any number; with `through_return` the real function finds [`Call::own`]'s first word as its return address,
-/// which must be that of a `ret` instruction. Entries jump here with their subject in `r11`.
+/// which must be that of a `ret` instruction; with `stacked` it finds the two words that stand behind the return address,
+/// as arguments beyond the sixth. Entries jump here with their subject in `r11`.
 ///
 /// `step: unsafe extern "C" fn(*mut Call<S>) -> usize` gives the address to call, or 0 at the end.
 macro_rules! steps {
@@ -95,6 +96,13 @@ macro_rules! steps {
              jmp r11
              5:
              add rsp, 8");
+    };
+    (stacked $name:ident, $step:path) => {
+        $crate::variadic::steps!(@ $name, $step, $crate::variadic::offset::SHORT, "",
+            "push qword ptr [rbp + 24]
+             push qword ptr [rbp + 16]
+             call r11
+             add rsp, 16");
     };
     (variadic $name:ident, $step:path) => {
         $crate::variadic::steps!(@ $name, $step, $crate::variadic::offset::WHOLE,

@@ -1,23 +1,29 @@
-//! The loader's system calls: where the kernel would choose an address, we do.
+//! The loader's system calls: where the kernel would choose an address, we do, and
+//! files that it names are those of the recording.
 //!
 //! Everything else passes. The preloaded library ends this before it begins with
 //! its own; if it is not loaded, what can't be done from within a handler ends it.
 
+use crate::files;
 use crate::kernel;
 use crate::leave;
+use crate::outside;
 use core::ffi::CStr;
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::signal::{Context, Info};
 use relive_sys::start::{AREA, HANDOVER, Handover};
 use relive_sys::syscall::number::{
-    BRK, CLONE, CLONE3, EXECVE, EXECVEAT, FORK, GETRLIMIT, MMAP, PRLIMIT64, READLINK, READLINKAT, RSEQ, RT_SIGRETURN,
-    VFORK,
+    ACCESS, BRK, CLONE, CLONE3, EXECVE, EXECVEAT, FACCESSAT, FACCESSAT2, FORK, FSTAT, GETRLIMIT, LSTAT, MMAP,
+    NEWFSTATAT, OPEN, OPENAT, PRLIMIT64, READLINK, READLINKAT, RSEQ, RT_SIGRETURN, STAT, STATX, VFORK,
 };
 use relive_sys::syscall::syscall6;
 
 const ENOSYS: isize = -38;
 const PAGE: usize = 4096;
+const PROT_EXEC: usize = 4;
+const MAP_SHARED: usize = 1;
 const MAP_FIXED: usize = 0x10;
+const MAP_ANONYMOUS: usize = 0x20;
 const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 const RLIMIT_STACK: usize = 3;
 /// `syscall`.
@@ -39,7 +45,7 @@ unsafe extern "C" fn on_call(_signal: i32, info: *mut Info, context: *mut Contex
             return;
         }
         let number = context.number();
-        if matches!(number, CLONE | CLONE3 | FORK | VFORK | EXECVE | EXECVEAT | RT_SIGRETURN) {
+        if (*info).is_of_gate() || matches!(number, CLONE | CLONE3 | FORK | VFORK | EXECVE | EXECVEAT | RT_SIGRETURN) {
             dispatch::disarm();
             context.set_place(context.place() - INSTRUCTION_BYTES);
             return;
@@ -55,7 +61,21 @@ unsafe fn call(number: usize, arguments: [usize; 6], handover: &mut Handover) ->
     // SAFETY: the caller's promise.
     unsafe {
         match number {
-            MMAP if fourth & (MAP_FIXED | MAP_FIXED_NOREPLACE) == 0 => map(arguments, handover),
+            OPEN | ACCESS | STAT | LSTAT => files::by_name(number, 0, arguments, handover),
+            FSTAT => files::by_descriptor(arguments),
+            OPENAT | FACCESSAT | FACCESSAT2 | NEWFSTATAT | STATX => files::by_name(number, 1, arguments, handover),
+            MMAP => {
+                let chosen = fourth & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0;
+                let at = if chosen {
+                    syscall6(number, first, second, third, fourth, fifth, sixth)
+                } else {
+                    map(arguments, handover)
+                };
+                if at > 0 && third & PROT_EXEC != 0 && fourth & (MAP_ANONYMOUS | MAP_SHARED) == 0 {
+                    outside::mapped(handover.places, at as usize..at as usize + second, fifth as u32, sixth);
+                }
+                at
+            }
             BRK => handover.end_of_data.set(first) as isize,
             READLINK if is_own_file(first) => copy_name(second, third),
             READLINKAT if is_own_file(second) => copy_name(third, fourth),
@@ -69,6 +89,9 @@ unsafe fn call(number: usize, arguments: [usize; 6], handover: &mut Handover) ->
 
 unsafe fn map(arguments: [usize; 6], handover: &mut Handover) -> isize {
     const EEXIST: isize = -17;
+    if let Some(found) = files::own_place(&arguments) {
+        return found;
+    }
     let [_, length, protection, flags, fd, offset] = arguments;
     let bytes = length.div_ceil(PAGE).saturating_mul(PAGE);
     loop {

@@ -1,9 +1,10 @@
 //! What is left for the runtime: see `relive_sys::start::Handover`.
 
 use crate::arguments::{OPTION_DIGITS, Passed};
+use crate::files::{self, Told};
 use crate::scratch::need;
 use core::ffi::{CStr, c_char};
-use relive_sys::start::{AREA, Break, HANDOVER, Handover};
+use relive_sys::start::{AREA, Break, HANDOVER, Handover, Opened};
 use relive_trace::control::{ENV_CONTROL, ENV_LINK};
 
 const PAGE: usize = 4096;
@@ -26,7 +27,7 @@ fn is(entry: &CStr, name: &str) -> bool {
 }
 
 /// Lays the handover out, but for the file.
-pub(crate) fn lay(passed: &Passed) -> &'static mut Handover {
+pub(crate) fn lay(passed: &Passed) -> (&'static mut Handover, Told) {
     // SAFETY: strings of the environment.
     let texts = || passed.environment.iter().map(|&entry| unsafe { CStr::from_ptr(entry) });
     let session = || texts().filter(|entry| is_session(entry));
@@ -58,12 +59,15 @@ pub(crate) fn lay(passed: &Passed) -> &'static mut Handover {
         stack: passed.stack,
         lowest: AREA.end,
         end_of_data: Break::START,
+        opened: Opened::NONE,
+        places: None,
     };
     // SAFETY: the mapping begins with room for it.
     unsafe {
         let place = HANDOVER as *mut Handover;
         place.write(handover);
-        &mut *place
+        let told = files::start(&mut *place);
+        (&mut *place, told)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Maps a program and its loader.
 
 use crate::fail;
+use crate::outside;
 use crate::scratch::{Scratch, map};
 use crate::script;
 use core::ffi::CStr;
 use core::ops::Range;
 use relive_sys::elf::{EXECUTABLE, Elf, HEADERS, LOAD, READABLE, STACK, Segment, WRITABLE};
+use relive_sys::outside::Places;
 use relive_sys::start::{Handover, PROGRAM};
 use relive_sys::syscall::number::MMAP;
 use relive_sys::syscall::{self, syscall6};
@@ -53,7 +55,7 @@ pub(crate) fn program(path: &CStr, fd: u32, head: &[u8], scratch: &mut Scratch, 
     let align = segments().filter(|segment| segment.kind == LOAD).map(|segment| segment.align).max().unwrap_or(PAGE);
     let base = PROGRAM.next_multiple_of(align.clamp(PAGE, 1 << 30));
     let bias = if elf.movable { base.wrapping_sub(span.start) } else { 0 };
-    let own = map_at(path, fd, (&elf, head), bias);
+    let own = map_at(path, fd, (&elf, head), bias, handover.places);
     let range = |flag: u32| {
         let wanted = || segments().filter(move |segment| segment.kind == LOAD && segment.flags & flag != 0);
         let start = wanted().map(|segment| segment.address).min().unwrap_or(span.start);
@@ -74,7 +76,7 @@ pub(crate) fn program(path: &CStr, fd: u32, head: &[u8], scratch: &mut Scratch, 
 }
 
 fn map_loader(name: &CStr, scratch: &mut Scratch, handover: &mut Handover) -> Mapped {
-    let (fd, head) = script::open(name, scratch);
+    let (fd, head) = script::open(name, scratch, handover);
     let Some((elf, span)) = Elf::read(head).and_then(|elf| Some((elf, span(&elf, head)?))) else {
         fail(name, "it is no 64-bit x86 loader", 0)
     };
@@ -84,19 +86,19 @@ fn map_loader(name: &CStr, scratch: &mut Scratch, handover: &mut Handover) -> Ma
     } else {
         0
     };
-    let mapped = map_at(name, fd, (&elf, head), bias);
+    let mapped = map_at(name, fd, (&elf, head), bias, handover.places);
     syscall::close(fd);
     mapped
 }
 
-fn map_at(path: &CStr, fd: u32, (elf, head): (&Elf, &[u8]), bias: usize) -> Mapped {
+fn map_at(path: &CStr, fd: u32, (elf, head): (&Elf, &[u8]), bias: usize, places: Option<&Places>) -> Mapped {
     let mut headers = 0;
     let mut fixed = MAP_FIXED_NOREPLACE;
     for segment in elf.segments(head) {
         let at = bias.wrapping_add(segment.address);
         match segment.kind {
             LOAD => {
-                map_segment(path, fd, &segment, at, fixed);
+                map_segment(path, fd, &segment, at, fixed, places);
                 // Later segments may share a page with the one before.
                 fixed = MAP_FIXED;
                 if headers == 0 && (segment.offset..segment.offset + segment.in_file).contains(&elf.headers) {
@@ -115,7 +117,7 @@ fn protection(flags: u32) -> usize {
     BITS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, bit)| bit).sum()
 }
 
-fn map_segment(path: &CStr, fd: u32, segment: &Segment, at: usize, fixed: usize) {
+fn map_segment(path: &CStr, fd: u32, segment: &Segment, at: usize, fixed: usize, places: Option<&Places>) {
     let protection = protection(segment.flags);
     let (start, skipped) = (at & !(PAGE - 1), at % PAGE);
     let (end_of_file, end) = (at + segment.in_file, at + segment.in_memory);
@@ -125,6 +127,10 @@ fn map_segment(path: &CStr, fd: u32, segment: &Segment, at: usize, fixed: usize)
         let found = unsafe { syscall6(MMAP, start, length, protection, MAP_PRIVATE | fixed, fd as usize, offset) };
         if found != start as isize {
             fail(path, "it can't be mapped where it belongs", found);
+        }
+        if segment.flags & (EXECUTABLE | WRITABLE) == EXECUTABLE {
+            // SAFETY: the mapping that was just made.
+            unsafe { outside::mapped(places, start..start + length, fd, offset) };
         }
     }
     let whole = if segment.in_file > 0 { end_of_file.next_multiple_of(PAGE) } else { start };

@@ -11,10 +11,11 @@
 
 mod arguments;
 mod calls;
+mod files;
 mod kernel;
 mod leave;
 mod load;
-mod memory;
+mod outside;
 mod scratch;
 mod script;
 mod stack;
@@ -22,6 +23,8 @@ mod stack;
 use core::arch::global_asm;
 use core::ffi::CStr;
 use relive_sys::{dispatch, syscall};
+
+relive_sys::memory_functions!("");
 
 // The stack that the starter runs on: the kernel's is taken down under it.
 global_asm!(
@@ -50,9 +53,10 @@ unsafe extern "C" fn begin(passed: *const usize) -> ! {
         let passed = arguments::copy(passed, &mut scratch);
         let mut passed = arguments::Passed::read(passed);
         kernel::take_down(&mut passed);
-        let handover = leave::lay(&passed);
+        let (handover, told) = leave::lay(&passed);
+        handover.places = outside::start(&passed);
         let program = script::follow(&mut passed, &mut scratch, handover);
-        let stack = stack::build(&passed, &program, handover);
+        let stack = stack::build(&passed, &program, handover, &told);
         kernel::tell(&passed, &program, &stack);
         calls::start();
         scratch::Scratch::give_back();

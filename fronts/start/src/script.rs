@@ -3,6 +3,7 @@
 
 use crate::arguments::Passed;
 use crate::fail;
+use crate::files;
 use crate::leave::{self, PATH_MAX};
 use crate::load::{self, Program};
 use crate::scratch::Scratch;
@@ -15,8 +16,8 @@ use relive_sys::syscall;
 const DEPTH: usize = 5;
 
 /// Opens a file and reads its start.
-pub(crate) fn open<'a>(path: &CStr, scratch: &mut Scratch) -> (u32, &'a [u8]) {
-    let fd = syscall::open(path.to_bytes_with_nul(), syscall::O_RDONLY);
+pub(crate) fn open<'a>(path: &CStr, scratch: &mut Scratch, handover: &mut Handover) -> (u32, &'a [u8]) {
+    let fd = files::open(path, handover);
     if fd < 0 {
         fail(path, "it can't be opened", fd);
     }
@@ -36,10 +37,10 @@ pub(crate) fn open<'a>(path: &CStr, scratch: &mut Scratch) -> (u32, &'a [u8]) {
 pub(crate) fn follow(passed: &mut Passed, scratch: &mut Scratch, handover: &mut Handover) -> Program {
     let mut file = passed.file;
     for depth in 0..=DEPTH {
-        let (fd, head) = open(file, scratch);
+        let (fd, head) = open(file, scratch, handover);
         let Some((interpreter, argument)) = script(head) else {
             let mut path = [0; PATH_MAX];
-            leave::keep_file(syscall::path_of(fd, &mut path).unwrap_or(file.to_bytes()));
+            leave::keep_file(syscall::path_of(fd, &mut path).map_or(file.to_bytes(), files::known));
             let program = load::program(file, fd, head, scratch, handover);
             syscall::close(fd);
             return program;

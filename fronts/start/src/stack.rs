@@ -3,13 +3,14 @@
 
 use crate::arguments::Passed;
 use crate::fail;
+use crate::files::Told;
 use crate::kernel::find;
 use crate::leave;
 use crate::load::Program;
 use crate::scratch::map;
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
-use relive_sys::start::{AT_HANDOVER, Handover, STACK_END, STACK_MAX};
+use relive_sys::start::{AT_HANDOVER, Handover, STACK_END, STACK_MAX, TOLD};
 
 const AT_NULL: usize = 0;
 const AT_IGNORE: usize = 1;
@@ -125,7 +126,7 @@ fn own<'a>(passed: &Passed) -> impl DoubleEndedIterator<Item = &'a CStr> + use<'
 ///
 /// # Safety
 /// What was passed must be ours still.
-pub(crate) unsafe fn build(passed: &Passed, program: &Program, handover: &Handover) -> Stack {
+pub(crate) unsafe fn build(passed: &Passed, program: &Program, handover: &Handover, told: &Told) -> Stack {
     // SAFETY: the caller's promise, for each string; the writes go where the stack has just been mapped.
     unsafe {
         let strings = passed.arguments.iter().chain(passed.environment);
@@ -153,7 +154,7 @@ pub(crate) unsafe fn build(passed: &Passed, program: &Program, handover: &Handov
         }
         up.put(0);
         let auxiliary = up.at.addr();
-        put_auxiliary(passed, program, handover, &texts, &mut up);
+        put_auxiliary(passed, (program, handover), told, &texts, &mut up);
         let [start, middle, end] = texts.boundaries;
         let (arguments, environment) = ([start, middle], [middle, end]);
         Stack { pointer, arguments, environment, auxiliary, auxiliary_bytes: up.at.addr() - auxiliary }
@@ -178,26 +179,40 @@ unsafe fn put_texts(passed: &Passed, down: &mut Down) -> Texts {
     }
 }
 
-unsafe fn put_auxiliary(passed: &Passed, program: &Program, handover: &Handover, texts: &Texts, up: &mut Up) {
+unsafe fn put_auxiliary(
+    passed: &Passed,
+    (program, handover): (&Program, &Handover),
+    told: &Told,
+    texts: &Texts,
+    up: &mut Up,
+) {
     let mapped = [
         (AT_PHDR, program.own.headers[0]),
         (AT_PHNUM, program.own.headers[1]),
         (AT_BASE, program.loader.bias),
         (AT_ENTRY, program.own.entry),
     ];
+    let told = || told.iter().take_while(|entry| entry[0] != 0).map(|entry| entry.map(|word| word as usize));
+    let instead = |kind: usize| told().next().is_some() && TOLD.contains(&(kind as u64));
     let mut entry = passed.auxiliary;
-    let mut count = 0;
+    let mut left = ENTRIES - 2 - told().count();
     // SAFETY: the caller's promise: our copy of the kernel's vector, and room for as many entries as are counted.
     unsafe {
-        while (*entry)[0] != AT_NULL && count + 2 < ENTRIES {
+        while (*entry)[0] != AT_NULL && left > 0 {
             let [kind, given] = *entry;
             let known = mapped.iter().chain(&texts.values).find(|(known, _)| *known == kind);
-            if kind != AT_IGNORE {
+            let recorded = told().find(|entry| entry[0] == kind).map(|entry| entry[1]);
+            if kind != AT_IGNORE && (recorded.is_some() || !instead(kind)) {
                 up.put(kind);
-                up.put(known.map_or(given, |&(_, value)| value));
-                count += 1;
+                up.put(recorded.or(known.map(|&(_, value)| value)).unwrap_or(given));
+                left -= 1;
             }
             entry = entry.add(1);
+        }
+        // What this machine's kernel doesn't tell.
+        for [kind, value] in told().filter(|told| find(passed, told[0]).is_none()) {
+            up.put(kind);
+            up.put(value);
         }
         for word in [AT_HANDOVER, core::ptr::from_ref(handover).addr(), AT_NULL, 0] {
             up.put(word);

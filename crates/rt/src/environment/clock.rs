@@ -28,6 +28,12 @@ answers! {
     getcpu = GETCPU;
 }
 
+/// Its numbers depend on a state that the kernel changes when it likes; libc makes the call then.
+unsafe extern "C" fn no_random(_buffer: usize, _length: usize, _flags: usize) -> isize {
+    const ENOSYS: isize = -38;
+    ENOSYS
+}
+
 /// # Safety
 /// At start-up; `auxiliary` must be the process's auxiliary vector or null.
 pub(super) unsafe fn start(auxiliary: *const [usize; 2]) {
@@ -44,7 +50,8 @@ pub(super) unsafe fn start(auxiliary: *const [usize; 2]) {
             at = at.add(1);
         }
     };
-    let replaced: [(&[u8], Function); 5] = [
+    let replaced: [(&[u8], Function); 6] = [
+        (b"__vdso_getrandom", no_random),
         (b"__vdso_gettimeofday", gettimeofday),
         (b"__vdso_time", time),
         (b"__vdso_clock_gettime", clock_gettime),

@@ -43,7 +43,12 @@ fn duplicate(from: usize, to: usize) {
 /// Whether the kernel looks at a part of the sets only: `select` for more descriptors than a set of libc's has, as
 /// programs ask that pass the limit on descriptors.
 pub(super) fn depends_on_table(number: usize, arguments: &[usize; 6]) -> bool {
-    matches!(number, SELECT | PSELECT6) && arguments[0] as i32 > SET_OF_LIBC
+    takes_sets(number) && arguments[0] as i32 > SET_OF_LIBC
+}
+
+/// Whether a call takes sets of descriptors.
+pub(super) const fn takes_sets(number: usize) -> bool {
+    matches!(number, SELECT | PSELECT6)
 }
 
 /// Descriptors for which the kernel has room in this process: more are in no set. The most there can be if it does not
@@ -67,12 +72,18 @@ fn stated_size(status: &[u8]) -> Option<usize> {
 
 /// After a call of the program that succeeded or failed as recorded.
 pub(super) fn follow(number: usize, arguments: &[usize; 6], result: isize) {
-    let follows = matches!(number, CLOSE | DUP | DUP2 | FCNTL | DUP3 | CLOSE_RANGE);
+    let [first, second, third, ..] = *arguments;
+    let shows = |descriptor| shown_by(descriptor).is_some();
+    let concerns = match number {
+        CLOSE => shows(first),
+        DUP | DUP2 | DUP3 | FCNTL => result >= 0 && (shows(first) || shows(result as usize)),
+        CLOSE_RANGE => true,
+        _ => false,
+    };
     // A child that still shares our memory has descriptors of its own.
-    if result < 0 || !follows || syscall::getpid() != runtime::pid() {
+    if result < 0 || !concerns || syscall::getpid() != runtime::pid() {
         return;
     }
-    let [first, second, third, ..] = *arguments;
     match (number, second) {
         (CLOSE, _) => set(first, 0),
         (DUP | DUP2 | DUP3, _) | (FCNTL, F_DUPFD | F_DUPFD_CLOEXEC) => duplicate(first, result as usize),

@@ -9,6 +9,7 @@ use super::ordered::Ordered;
 use super::stacks::Stacks;
 use crate::arena;
 use crate::object::Internal;
+use crate::races;
 use crate::thread::{self, Thread};
 use relive_heap::{Block, Cache, Central, Ground, Misuse, RANGE, Shared};
 use relive_sys::lock::Lock;
@@ -36,7 +37,8 @@ static WHOLE: Ordered<Whole> =
 /// What libc takes inside an operation that the recording knows as a whole: how much that is may depend on what other
 /// threads do, so it comes from elsewhere, in any order.
 static APART: Lock<Central> = Lock::new(Central::new(APART_START..RANGE.end));
-const APART_START: usize = RANGE.end - (1 << 40);
+/// As far from the rest as the stacks are, modulo 64 GiB.
+const APART_START: usize = RANGE.end - (1 << 40) + (28 << 30);
 
 fn is_apart(pointer: *const u8) -> bool {
     pointer.addr() >= APART_START
@@ -189,7 +191,30 @@ pub fn allocate(size: usize) -> Option<Block> {
     if is_unseen() {
         return relive_heap::allocate(None, &mut AnyWay, size);
     }
-    relive_heap::allocate(cache(), &mut Way, size)
+    told(relive_heap::allocate(cache(), &mut Way, size), size)
+}
+
+/// Tells the race detector of a block that was given out.
+#[inline]
+fn told(block: Option<Block>, size: usize) -> Option<Block> {
+    if let Some(block) = block.as_ref().filter(|_| races::is_on()) {
+        races::allocated(block.address.addr(), room(block.address), size);
+    }
+    block
+}
+
+/// The bytes of a block, for the race detector.
+fn room(block: *mut u8) -> usize {
+    // SAFETY: `usable` looks at what the heap knows of the block.
+    unsafe { usable(block) }.unwrap_or(0)
+}
+
+/// Tells it of one that is about to be given back.
+#[inline]
+fn freed(block: *mut u8) {
+    if races::is_on() {
+        races::freed(block.addr(), room(block));
+    }
 }
 
 /// The same at a multiple of `align`, a power of two.
@@ -197,7 +222,7 @@ pub fn allocate_aligned(size: usize, align: usize) -> Option<Block> {
     if is_unseen() {
         return relive_heap::allocate_aligned(None, &mut AnyWay, size, align);
     }
-    relive_heap::allocate_aligned(cache(), &mut Way, size, align)
+    told(relive_heap::allocate_aligned(cache(), &mut Way, size, align), size)
 }
 
 /// Frees a block.
@@ -221,6 +246,7 @@ pub unsafe fn free(pointer: *mut u8) -> Result<(), Misuse> {
             }
             return Ok(());
         }
+        freed(pointer);
         relive_heap::free(cache(), &mut Way, pointer)
     }
 }
@@ -238,7 +264,17 @@ pub unsafe fn reallocate(pointer: *mut u8, size: usize) -> Result<Option<*mut u8
         if is_apart(pointer) {
             return relive_heap::reallocate(None, &mut AnyWay, pointer, size);
         }
-        relive_heap::reallocate(cache(), &mut Way, pointer, size)
+        let before = if races::is_on() { room(pointer) } else { 0 };
+        let moved = relive_heap::reallocate(cache(), &mut Way, pointer, size);
+        if let (Ok(Some(now)), true) = (moved.as_ref(), races::is_on()) {
+            if *now != pointer {
+                races::freed(pointer.addr(), before);
+                races::allocated(now.addr(), room(*now), size);
+            } else if room(*now) > before {
+                races::fresh(now.addr() + before, room(*now) - before);
+            }
+        }
+        moved
     }
 }
 

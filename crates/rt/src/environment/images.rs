@@ -105,11 +105,17 @@ unsafe fn replay(number: usize, arguments: &[usize; 6], desk: &mut Desk, words: 
     if let Some(error) = replayed::failure_of_exec() {
         return error;
     }
-    if syscall::getpid() == runtime::pid() {
-        process::wait_for_all();
+    replayed::say_if_done();
+    let is_own = syscall::getpid() == runtime::pid();
+    if is_own {
+        process::leaves_image();
     }
     // SAFETY: the caller's promise.
-    unsafe { attempt(number, arguments, desk, words, taken.result as usize) }
+    let result = unsafe { attempt(number, arguments, desk, words, taken.result as usize) };
+    if is_own {
+        process::stays_in_image();
+    }
+    result
 }
 
 /// The soft limit that the new image's stack comes from.

@@ -46,11 +46,7 @@ fn decimal(text: &[u8]) -> Option<u32> {
 pub(super) fn read_link(number: usize, arguments: &[usize; 6]) -> Option<isize> {
     /// Longer than any of the names.
     const BYTES: usize = 32;
-    let index = match number {
-        READLINK => 0,
-        READLINKAT => 1,
-        _ => return None,
-    };
+    let index = link_argument(number)?;
     let mut path = [0; BYTES];
     // What stands right before the end of a page is not read beyond it.
     let in_page = PAGE - arguments[index] % PAGE;
@@ -67,6 +63,20 @@ pub(super) fn read_link(number: usize, arguments: &[usize; 6]) -> Option<isize> 
         return None;
     }
     Some(if memory::write(arguments[index + 1], shown) { shown.len() as isize } else { EFAULT })
+}
+
+/// The argument that names the link that a call reads.
+pub(super) const fn link_argument(number: usize) -> Option<usize> {
+    match number {
+        READLINK => Some(0),
+        READLINKAT => Some(1),
+        _ => None,
+    }
+}
+
+/// Whether a call may name a file by a name in `/proc`.
+pub(super) const fn names_file(number: usize) -> bool {
+    matches!(number, OPEN | STAT | ACCESS | OPENAT | NEWFSTATAT | FACCESSAT | STATX | OPENAT2 | FACCESSAT2)
 }
 
 /// The argument that names a file whose link is followed.

@@ -6,24 +6,35 @@
 //! back. What a mapped file holds is input: it is kept in the recording, except
 //! for programs and libraries, which stand there by name, size and time.
 
+use super::alone;
+use super::instructions;
+use super::ordered::Ordered;
+use super::packed;
+use super::segments;
+use super::shared::{self, SHARED};
 use super::space::Space;
 use crate::object::{Internal, internal};
+use crate::races;
 use crate::replay::calls::{self as replayed, Filler};
 use crate::runtime::{self, Mode};
 use crate::thread::Thread;
 use crate::{chunk, record, replay, report, writer};
 use relive_order::Kind;
 use relive_sys::dispatch;
-use relive_sys::lock::Lock;
+use relive_sys::lock::Guard;
 use relive_sys::start::Handover;
-use relive_sys::syscall::number::{BRK, MMAP, MPROTECT, MREMAP, MUNMAP, PROCESS_VM_READV, PROCESS_VM_WRITEV};
+use relive_sys::syscall::number::{
+    BRK, MMAP, MPROTECT, MREMAP, MUNMAP, PROCESS_VM_READV, PROCESS_VM_WRITEV, SHMAT, SHMDT,
+};
 use relive_sys::syscall::{self, syscall6};
 use relive_trace::layout::stop;
+use relive_trace::opened::NAMED;
 
 const EFAULT: isize = -14;
 
 const PROT_READ: usize = 1;
 const PROT_WRITE: usize = 2;
+const PROT_EXEC: usize = 4;
 const MAP_SHARED: usize = 1;
 const MAP_TYPE: usize = 15;
 const MAP_PRIVATE: usize = 2;
@@ -36,19 +47,27 @@ const MREMAP_FIXED: usize = 2;
 /// First byte of what is kept of a mapped file: its contents follow.
 const CONTENTS: u8 = b'C';
 /// So much of a file is not kept: a call's bytes are counted in 32 bits.
-const CONTENTS_MAX: usize = u32::MAX as usize - 1;
-/// First byte of what is kept of a mapped file: an [`Identity`] and the path follow.
-const NAMED: u8 = b'N';
+pub(super) const CONTENTS_MAX: usize = u32::MAX as usize - 1;
 const PATH_MAX: usize = 4096;
 /// What is kept of a mapped library: size, seconds and nanoseconds of its last change.
 type Identity = [u64; 3];
 const IDENTITY_BYTES: usize = size_of::<Identity>();
 
-static SPACE: Lock<Space> = Lock::new(Space::new());
+static SPACE: Ordered<Space> = Ordered::new(Internal::Memory, Space::new());
 
 /// Addresses are ours to choose from here on.
 pub(super) fn start(handover: &Handover) {
-    SPACE.lock().take_over(handover);
+    SPACE.in_any_order().take_over(handover);
+}
+
+/// Nobody maps or unmaps while the result is held: a fork child must find the memory that the recorded order says.
+pub(super) fn hold() -> Guard<'static, Space> {
+    SPACE.enter()
+}
+
+/// The address space alone: who holds it sees to the event.
+pub(super) fn space() -> Guard<'static, Space> {
+    SPACE.in_any_order()
 }
 
 /// Frees the lock in a fork child.
@@ -61,7 +80,7 @@ pub(super) unsafe fn reset_after_fork() {
 }
 
 /// Reads memory that may not be there.
-pub(super) fn read(address: usize, bytes: &mut [u8]) -> bool {
+pub(crate) fn read(address: usize, bytes: &mut [u8]) -> bool {
     copy(PROCESS_VM_READV, address, bytes.as_mut_ptr().addr(), bytes.len())
 }
 
@@ -74,7 +93,7 @@ fn copy(number: usize, remote: usize, local: usize, length: usize) -> bool {
     let (ours, theirs) = ([local, length], [remote, length]);
     let (ours, theirs) = (ours.as_ptr().addr(), theirs.as_ptr().addr());
     // SAFETY: the kernel checks the program's side; ours is as long as stated.
-    let copied = unsafe { syscall6(number, syscall::getpid() as usize, ours, 1, theirs, 1, 0) };
+    let copied = unsafe { syscall6(number, syscall::gettid() as usize, ours, 1, theirs, 1, 0) };
     if copied == EFAULT || copied >= 0 {
         return copied == length as isize;
     }
@@ -90,6 +109,10 @@ fn copy(number: usize, remote: usize, local: usize, length: usize) -> bool {
 /// # Safety
 /// As for the call itself.
 pub(super) unsafe fn carry_out(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
+    if matches!(number, SHMAT | SHMDT) {
+        // SAFETY: the caller's promise.
+        return unsafe { segments::carry_out(thread, number, arguments) };
+    }
     if !matches!(number, MMAP | MUNMAP | BRK | MREMAP) {
         // No address is chosen. What is a mapping of a file in the recording, with the file's own rights, is none in a
         // replay: so the answer is the recorded one.
@@ -130,7 +153,7 @@ pub(super) unsafe fn map_apart(arguments: &[usize; 6]) -> isize {
 }
 
 unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
-    let mut space = SPACE.lock();
+    let mut space = SPACE.in_any_order();
     // SAFETY: the caller's promise.
     unsafe {
         let result = match number {
@@ -141,8 +164,10 @@ unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> 
         };
         if number == MMAP && result > 0 && arguments[3] & MAP_ANONYMOUS == 0 {
             record_file(thread, arguments, result);
+            mapped_code(arguments, result, arguments[4] as u32);
         } else {
             writer::append_call(thread, number, result, &|_| {});
+            replaced(number, arguments, result);
         }
         // libc gives back the stack of a thread within the call that joins it: after all that the thread did.
         if !thread.joining.is_null() {
@@ -150,6 +175,32 @@ unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> 
         }
         record::shared_quietly(&internal(Internal::Memory).clock, Kind::LibcCall);
         result
+    }
+}
+
+/// Changes code that was just mapped from a file.
+///
+/// # Safety
+/// The call must have had this result, and nobody may know of it yet.
+unsafe fn mapped_code(arguments: &[usize; 6], result: isize, fd: u32) {
+    let [_, length, protection, flags, _, offset] = *arguments;
+    let range = result as usize..result as usize + length;
+    if protection & (PROT_EXEC | PROT_WRITE) == PROT_EXEC && flags & MAP_TYPE == MAP_PRIVATE {
+        // SAFETY: the caller's promise; the lock on the address space is held, or it is this thread's turn.
+        unsafe { instructions::mapped(&range, fd, offset) };
+    } else {
+        instructions::unmapped(&range);
+    }
+}
+
+/// Follows what was changed in memory that is not there any more, or elsewhere. Not what anonymous memory replaces:
+/// programs copy their code into larger pages that way.
+fn replaced(number: usize, arguments: &[usize; 6], result: isize) {
+    let range = arguments[0]..arguments[0].saturating_add(arguments[1]);
+    match number {
+        MUNMAP if result == 0 => instructions::unmapped(&range),
+        MREMAP if result > 0 && result as usize != range.start => instructions::moved(&range, result as usize),
+        _ => {}
     }
 }
 
@@ -167,12 +218,11 @@ unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize
     let Some(size) = syscall::file_size(fd) else {
         return refuse(thread, "a mapped device, which others may change");
     };
-    if flags & MAP_TYPE == MAP_SHARED && protection & PROT_WRITE != 0 {
-        return refuse(thread, "a shared, writable mapping of a file, which others may change");
-    }
     let held = (size.saturating_sub(offset as u64)).min(length as u64) as usize;
+    let is_shared = flags & MAP_TYPE == MAP_SHARED && (protection & PROT_WRITE != 0 || shared::is_writable(fd));
     let mut head = [0u8; 4];
-    let is_code = syscall::read_at(fd, &mut head, 0) == 4 && head == *b"\x7FELF";
+    // Whoever edits a program by its mapping must not edit the machine's in a replay.
+    let is_code = !is_shared && syscall::read_at(fd, &mut head, 0) == 4 && head == *b"\x7FELF";
     let mut path = [0u8; PATH_MAX];
     if is_code
         && let Some(name) = syscall::path_of(fd, &mut path)
@@ -195,13 +245,19 @@ unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize
     unsafe {
         let own = protection & PROT_READ == 0 && held > 0;
         let at = if own { syscall6(MMAP, 0, held, PROT_READ, MAP_PRIVATE, fd as usize, offset) } else { result };
-        let tag = [CONTENTS];
-        writer::append_call(thread, MMAP, result, &|visit| {
-            visit(tag.as_ptr().addr(), 1);
-            if at > 0 && held > 0 {
-                visit(at as usize, held);
+        let (tag, held_at) = ([CONTENTS], at.max(0) as usize);
+        if is_shared {
+            if !shared::record(thread, fd, offset as u64, held, result, held_at) {
+                refuse(thread, "more shared memory than a replay has room for");
             }
-        });
+        } else {
+            writer::append_call(thread, MMAP, result, &|visit| {
+                visit(tag.as_ptr().addr(), 1);
+                if held_at > 0 && held > 0 {
+                    visit(held_at, held);
+                }
+            });
+        }
         if own && at > 0 {
             syscall::munmap(at as usize, held);
         }
@@ -215,7 +271,7 @@ fn identity(fd: u32) -> Option<Identity> {
 
 /// What no replay could have again ends the recording.
 #[inline(never)] // Its buffers would weigh on the stack of every call.
-fn refuse(thread: &Thread, what: &str) {
+pub(super) fn refuse(thread: &Thread, what: &str) {
     report::line(format_args!("recording stopped: the program uses {what}; it goes on, the trace is valid up to here"));
     chunk::stop_recording(stop::REFUSED, thread.clock_base());
 }
@@ -223,22 +279,27 @@ fn refuse(thread: &Thread, what: &str) {
 unsafe fn replay(number: usize, arguments: &[usize; 6]) -> isize {
     let taken = replayed::take(number);
     replay::enter(Kind::LibcCall, 0);
+    let mut space = SPACE.in_any_order();
     // SAFETY: the caller's promise; the recording had the memory at the same addresses.
     unsafe {
         match (number, taken.result) {
             (_, error) if error < 0 => {}
-            (MMAP, _) => replay_mmap(arguments, taken.result as usize, taken.filler()),
+            (MMAP, _) => {
+                replay_mmap(arguments, taken.result as usize, taken.filler());
+                races::fresh(taken.result as usize, arguments[1]);
+            }
             (MREMAP, _) => replay_mremap(arguments, taken.result as usize),
             _ => {
-                let found =
-                    if number == BRK { SPACE.lock().set_break(arguments) } else { syscall6_of(number, arguments) };
+                let found = if number == BRK { space.set_break(arguments) } else { syscall6_of(number, arguments) };
                 if found != taken.result {
                     replayed::misplaced(taken.result as usize, found);
                 }
+                replaced(number, arguments, found);
             }
         }
     }
     replay::leave(Kind::LibcCall, &[internal(Internal::Memory)], false);
+    drop(space);
     taken.result
 }
 
@@ -250,14 +311,19 @@ unsafe fn replay_mremap(arguments: &[usize; 6], recorded: usize) {
     if found != recorded as isize {
         replayed::misplaced(recorded, found);
     }
+    replaced(MREMAP, arguments, found);
 }
 
 /// The program's own choice of an address may replace what is there, the kernel's never does.
-fn placed(flags: usize) -> usize {
+pub(super) fn placed(flags: usize) -> usize {
     if flags & MAP_FIXED != 0 { flags } else { flags | MAP_FIXED_NOREPLACE }
 }
 
-unsafe fn map_at(address: usize, length: usize, protection: usize, flags: usize, fd: usize, offset: usize) {
+/// Maps memory where the recording had it.
+///
+/// # Safety
+/// As for the call itself.
+pub(super) unsafe fn map_at(address: usize, length: usize, protection: usize, flags: usize, fd: usize, offset: usize) {
     // SAFETY: the caller's promise.
     let found = unsafe { syscall6(MMAP, address, length, protection, flags, fd, offset) };
     if found != address as isize {
@@ -272,10 +338,17 @@ unsafe fn replay_mmap(arguments: &[usize; 6], address: usize, mut filler: Filler
     // SAFETY: the caller's promise, and local arrays.
     unsafe {
         if flags & MAP_ANONYMOUS != 0 {
+            if flags & MAP_TYPE == MAP_SHARED {
+                alone::has_shared_memory();
+            }
             map_at(address, length, protection, placed(flags), fd, offset);
             return filler.finish(MMAP);
         }
         filler.fill(tag.as_mut_ptr().addr(), 1);
+        if tag[0] == SHARED {
+            alone::has_shared_memory();
+            return shared::replay(arguments, address, filler);
+        }
         if tag[0] == NAMED {
             return replay_named(arguments, address, filler);
         }
@@ -299,13 +372,14 @@ unsafe fn replay_named(arguments: &[usize; 6], address: usize, mut filler: Fille
         let length_of_path = filler.left().min(PATH_MAX);
         filler.fill(path.as_mut_ptr().addr(), length_of_path);
         filler.finish(MMAP);
-        let fd = syscall::open(&path[..=length_of_path], syscall::O_RDONLY);
+        let fd = packed::open(&path[..=length_of_path]);
         if fd < 0 || identity(fd as u32) != Some(recorded) {
             let name = core::str::from_utf8(&path[..length_of_path]).unwrap_or("a library");
             report::line(format_args!("{name} is not the file that was mapped in the recording; restore it"));
             replayed::diverge(MMAP);
         }
         map_at(address, length, protection, placed(flags), fd as usize, offset);
+        mapped_code(arguments, address as isize, fd as u32);
         syscall::close(fd as u32);
     }
 }

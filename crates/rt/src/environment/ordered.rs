@@ -1,10 +1,11 @@
-//! What threads share behind a lock of ours and use in the recorded order.
+//! What threads share behind a lock of ours and use in the recorded order; and
+//! events of what they share elsewhere.
 //!
-//! Each use is an event, taken before its effect with the lock held, because the
+//! Each use of the former is an event, taken before its effect with the lock held, because the
 //! effect may have events of its own: it maps memory. No handler of the program
 //! runs meanwhile: it could come here, too.
 
-use crate::object::{Internal, internal};
+use crate::object::{Cell, Internal, internal};
 use crate::runtime::{self, Mode};
 use crate::{process, record, replay, thread};
 use relive_order::Kind;
@@ -71,8 +72,21 @@ impl<T> Ordered<T> {
     }
 }
 
+/// An event of what is ordered by it alone: nothing of ours happens then.
+#[inline(never)]
+pub(super) fn event(cell: &Cell, place: usize) {
+    match runtime::mode() {
+        Mode::Off => {}
+        Mode::Record => record::shared(&cell.clock, Kind::LibcCall),
+        Mode::Replay => {
+            replay::enter(Kind::LibcCall, place);
+            replay::leave(Kind::LibcCall, &[cell], false);
+        }
+    }
+}
+
 /// What the calling thread is doing: [`Mode::Off`] also if it was always alone, as there is no order then.
-fn among_others() -> Mode {
+pub(super) fn among_others() -> Mode {
     let Some(thread) = thread::current_if_known() else { return Mode::Off };
     process::settle_fork(thread);
     if thread.was_always_alone() { Mode::Off } else { runtime::mode() }

@@ -2,7 +2,8 @@
 //!
 //! Nothing else that a replayed program writes goes anywhere.
 
-use super::descriptors;
+use super::{alone, descriptors};
+use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::{record, replay};
 use core::sync::atomic::Ordering;
@@ -35,12 +36,16 @@ fn begin_with(shown: i64) {
 /// Whether a call would move data to the session's output past the program's memory, where a recording could not see
 /// it. Programs fall back to reading and writing.
 pub(super) fn moves_unseen(number: usize, arguments: &[usize; 6]) -> bool {
-    let to = match number {
-        SENDFILE => arguments[0],
-        SPLICE | COPY_FILE_RANGE => arguments[2],
-        _ => return false,
-    };
-    descriptors::shown_by(to).is_some()
+    destination(number).is_some_and(|index| descriptors::shown_by(arguments[index]).is_some())
+}
+
+/// The argument that says where a call moves what no buffer of the program's ever holds.
+pub(super) const fn destination(number: usize) -> Option<usize> {
+    match number {
+        SENDFILE => Some(0),
+        SPLICE | COPY_FILE_RANGE => Some(2),
+        _ => None,
+    }
 }
 
 /// Which of the launcher's outputs a descriptor is: 1, 2, or 0 for none.
@@ -58,27 +63,50 @@ fn session_output(fd: u32) -> u8 {
 /// # Safety
 /// The program's buffers must be readable.
 pub(super) unsafe fn show(number: usize, arguments: &[usize; 6], result: isize) {
-    let [descriptor, buffer, count, ..] = *arguments;
+    let [descriptor, _, count, ..] = *arguments;
     if result <= 0 || !matches!(number, WRITE | PWRITE64 | WRITEV | SENDTO | PWRITEV | PWRITEV2) {
         return;
     }
-    let Some(shown) = descriptors::shown_by(descriptor) else { return };
-    let mut left = result as usize;
-    if matches!(number, WRITE | PWRITE64 | SENDTO) {
-        // SAFETY: the caller's promise.
-        return write_all(shown, unsafe { core::slice::from_raw_parts(buffer as *const u8, left) });
+    if matches!(number, WRITE | PWRITE64 | SENDTO) && count < result as usize {
+        // It has less to say than it had: what stands behind its words in memory must not be shown as its own.
+        replayed::diverge(number);
     }
-    for index in 0..count {
-        // SAFETY: the caller's promise; an entry is an address and a length.
-        let part = unsafe {
-            let [address, length] = (buffer as *const [usize; 2]).add(index).read();
-            core::slice::from_raw_parts(address as *const u8, length.min(left))
-        };
-        write_all(shown, part);
-        left -= part.len();
-        if left == 0 {
-            return;
+    let Some(shown) = alone::shown_by(descriptor, descriptors::shown_by(descriptor)) else { return };
+    // SAFETY: the caller's promise.
+    unsafe {
+        each_piece(number, arguments, result, &mut |address, length| {
+            write_all(shown, core::slice::from_raw_parts(address as *const u8, length));
+        });
+    }
+}
+
+/// Calls `visit` with address and length of each piece of memory that a call gave away, which moved `result` bytes.
+///
+/// # Safety
+/// The program's buffers must be readable.
+pub(super) unsafe fn each_piece(
+    number: usize,
+    arguments: &[usize; 6],
+    result: isize,
+    visit: &mut dyn FnMut(usize, usize),
+) {
+    let [_, buffer, count, ..] = *arguments;
+    let mut left = usize::try_from(result).unwrap_or(0);
+    match number {
+        WRITE | PWRITE64 | SENDTO => visit(buffer, left.min(count)),
+        WRITEV | PWRITEV | PWRITEV2 => {
+            for index in 0..count {
+                // SAFETY: the caller's promise; an entry is an address and a length.
+                let [address, length] = unsafe { (buffer as *const [usize; 2]).add(index).read() };
+                let length = length.min(left);
+                visit(address, length);
+                left -= length;
+                if left == 0 {
+                    return;
+                }
+            }
         }
+        _ => {}
     }
 }
 

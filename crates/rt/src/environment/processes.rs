@@ -3,40 +3,32 @@
 //! The program sees the recorded process ids only; where it names a process to
 //! the kernel, the id of the one that plays its part is put in.
 
+mod children;
+
 use super::ordered::Ordered;
-use super::{Trapped, heap, images, own_id};
+use super::{Trapped, alone, heap, images, memory, own_id, system_v};
 use crate::object::Internal;
 use crate::process::{Child, Creation};
-use crate::replay::{self, calls as replayed};
+use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
 use crate::{outside, process, writer};
-use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::signal::Context;
+use relive_sys::syscall;
 use relive_sys::syscall::number::{
     CLONE, CLONE3, EXIT, EXIT_GROUP, FORK, KILL, PIDFD_SEND_SIGNAL, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO, TGKILL, TKILL,
-    VFORK, WAIT4, WAITID,
+    VFORK,
 };
-use relive_sys::syscall::{self, syscall6};
 use relive_sys::{dispatch, tls};
+
+use children::present;
+pub(super) use children::waited;
 
 const ENOSYS: isize = -38;
 const CLONE_VM: usize = 0x100;
 const CLONE_VFORK: usize = 0x4000;
 const CLONE_SETTLS: usize = 0x8_0000;
 const CLONE_THREAD: usize = 0x1_0000;
-const WSTOPPED: usize = 2;
-const WEXITED: usize = 4;
-const WCONTINUED: usize = 8;
-const CLD_STOPPED: u32 = 5;
-const CLD_CONTINUED: u32 = 6;
-const P_PID: usize = 1;
-/// Children that a process has at the same time, at most, for a replay to translate all their ids.
-const CHILDREN: usize = 1024;
-
-/// Recorded and present id of each child, in one word; 0 where there is none.
-static PLAYED: [AtomicU64; CHILDREN] = [const { AtomicU64::new(0) }; CHILDREN];
-
 /// Held while a process is made.
 static FORKS: Ordered<()> = Ordered::new(Internal::Processes, ());
 
@@ -56,33 +48,6 @@ pub(super) fn in_turn<R>(fork: impl FnOnce() -> R) -> R {
 pub(super) unsafe fn reset_after_fork() {
     // SAFETY: the caller's promise.
     unsafe { FORKS.reset_after_fork() };
-}
-
-fn remember(recorded: u32, present: u32) {
-    let entry = u64::from(recorded) << 32 | u64::from(present);
-    for place in &PLAYED {
-        if place.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            return;
-        }
-    }
-}
-
-/// The process that plays the part of a recorded one: this one or a child.
-fn present(recorded: u32) -> Option<u32> {
-    if recorded == own_id() {
-        return Some(runtime::pid());
-    }
-    let entries = PLAYED.iter().map(|place| place.load(Ordering::Acquire));
-    entries.filter(|&entry| entry != 0).find(|entry| (entry >> 32) as u32 == recorded).map(|entry| entry as u32)
-}
-
-fn forget(recorded: u32) {
-    for place in &PLAYED {
-        let entry = place.load(Ordering::Acquire);
-        if entry != 0 && (entry >> 32) as u32 == recorded {
-            let _ = place.compare_exchange(entry, 0, Ordering::AcqRel, Ordering::Relaxed);
-        }
-    }
 }
 
 /// Carries out the call if it makes a thread or a process.
@@ -151,20 +116,22 @@ pub(super) unsafe fn create_directly(number: usize, arguments: &[usize; 6]) -> O
 }
 
 unsafe fn fork(number: usize, arguments: &[usize; 6]) -> isize {
-    // The child must find the heap whole, and as the recorded order says.
+    alone::check_sharing();
+    // The child must find heap and memory whole, and as the recorded order says.
     let heap = heap::hold();
+    let space = memory::hold();
     process::about_to_fork();
     // SAFETY: the caller's promise.
-    let present = unsafe { dispatch::program_call(number, arguments) };
-    drop(heap);
+    let present = if alone::forks_absent() { -1 } else { unsafe { dispatch::program_call(number, arguments) } };
+    drop((space, heap));
     if present == 0 {
         dispatch::arm();
-        for place in &PLAYED {
-            place.store(0, Ordering::Relaxed);
-        }
+        children::forget_all();
         return 0;
     }
-    settle(present)
+    let seen = settle(present);
+    alone::made(present);
+    seen
 }
 
 /// The id of a new process, or why there is none, as the program sees it.
@@ -180,7 +147,7 @@ pub(super) fn settle(present: isize) -> isize {
         Mode::Replay => {
             let taken = replayed::take(CLONE);
             if present > 0 && taken.result > 0 {
-                remember(taken.result as u32, present as u32);
+                children::remember(taken.result as u32, present as u32);
             }
             taken.result
         }
@@ -209,52 +176,6 @@ pub(super) extern "C" fn created(flags: usize, result: isize) -> isize {
         return result;
     }
     settle(result)
-}
-
-/// After `wait4` or `waitid` in a replay: waits until the child that plays the part of the recorded one has changed in
-/// the same way, and takes it.
-///
-/// # Safety
-/// The outputs of the call must be in place.
-pub(super) unsafe fn waited(number: usize, arguments: &[usize; 6], result: isize) {
-    /// `si_code` and `si_pid`.
-    const CODE: usize = 8;
-    const PID: usize = 12;
-    // SAFETY: what the kernel wrote in the recording, and the replay put there.
-    let word = |address: usize| unsafe { (address as *const u32).read_unaligned() };
-    match number {
-        WAIT4 if result > 0 => {
-            // Who does not ask for the status waits for the end.
-            let status = if arguments[1] == 0 { 0 } else { word(arguments[1]) };
-            let change = match (status, status & 0xFF) {
-                (0xFFFF, _) => WCONTINUED,
-                (_, 0x7F) => WSTOPPED,
-                _ => WEXITED,
-            };
-            take_change(result as u32, change);
-        }
-        WAITID if result == 0 && arguments[2] != 0 => {
-            let change = match word(arguments[2] + CODE) {
-                CLD_STOPPED => WSTOPPED,
-                CLD_CONTINUED => WCONTINUED,
-                _ => WEXITED,
-            };
-            take_change(word(arguments[2] + PID), change);
-        }
-        _ => {}
-    }
-}
-
-fn take_change(recorded: u32, change: usize) {
-    let Some(present) = present(recorded).filter(|&pid| pid != runtime::pid()) else { return };
-    replay::set_blocked(true, 0);
-    // Another child's end may interrupt the wait.
-    // SAFETY: nothing is written.
-    while unsafe { syscall6(WAITID, P_PID, present as usize, 0, change, 0, 0) } == syscall::EINTR {}
-    replay::set_blocked(false, 0);
-    if change == WEXITED {
-        forget(recorded);
-    }
 }
 
 /// Whether a call sends a signal to a process or thread.
@@ -296,15 +217,26 @@ fn present_thread(named: u32, process: u32) -> u32 {
     found.unwrap_or(if present(named) == Some(process) { process } else { named })
 }
 
-/// Sends a signal in a replay, to the process that plays the part of the recorded one.
+/// What stops a process or lets it go on. Nobody stops in a replay: what comes after is later in the recorded order.
+const STOPS_OR_CONTINUES: core::ops::RangeInclusive<usize> = 18..=22;
+
+/// Sends a signal in a replay, to the process that plays the part of the recorded one. How others end is their parents'
+/// business, see `children`; nobody outside of the recording is sent anything.
 ///
 /// # Safety
 /// As for the call itself.
 pub(super) unsafe fn send(number: usize, arguments: &[usize; 6]) -> isize {
     let mut given = *arguments;
     // Every process of the group, or every process there is, may be named as well: zero and below.
-    if (arguments[0] as i32) > 0 && number != TKILL && number != PIDFD_SEND_SIGNAL {
+    if (arguments[0] as i32) <= 0 {
+        return 0;
+    }
+    if number != TKILL && number != PIDFD_SEND_SIGNAL {
         let Some(target) = present(arguments[0] as u32) else { return 0 };
+        let signal = arguments[if matches!(number, TGKILL | RT_TGSIGQUEUEINFO) { 2 } else { 1 }];
+        if target != runtime::pid() || STOPS_OR_CONTINUES.contains(&signal) {
+            return 0;
+        }
         given[0] = target as usize;
         if number == TGKILL {
             given[1] = present_thread(arguments[1] as u32, target) as usize;
@@ -320,11 +252,16 @@ pub(super) unsafe fn send(number: usize, arguments: &[usize; 6]) -> isize {
 /// As for the call itself.
 pub(super) unsafe fn exit(number: usize, arguments: &[usize; 6]) -> isize {
     // A child that shares our memory, on its way to another image, is not the process that the recording knows.
-    if number == EXIT_GROUP && runtime::mode() == Mode::Record && syscall::getpid() == runtime::pid() {
+    if number == EXIT_GROUP && syscall::getpid() == runtime::pid() {
+        system_v::end();
         process::gone();
     }
     if number == EXIT && thread::current_if_known().is_some_and(|thread| thread.unannounced && !thread.finished) {
         process::thread_finished();
+    }
+    if number == EXIT {
+        // Of a thread that ends with a robust mutex, another process may wait for that.
+        outside::may_wake();
     }
     // SAFETY: the caller's promise.
     unsafe { dispatch::program_call(number, arguments) }

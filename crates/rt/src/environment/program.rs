@@ -36,6 +36,6 @@ impl relive_calls::Memory for Program {
         let (from, to) = ([words.as_ptr().addr(), 16], [address, 16]);
         let (from, to) = (from.as_ptr().addr(), to.as_ptr().addr());
         // SAFETY: the same bytes are written again. Where a filter forbids the call the memory is as good as the caller says.
-        unsafe { syscall6(PROCESS_VM_WRITEV, syscall::getpid() as usize, from, 1, to, 1, 0) != -EFAULT }
+        unsafe { syscall6(PROCESS_VM_WRITEV, syscall::gettid() as usize, from, 1, to, 1, 0) != -EFAULT }
     }
 }

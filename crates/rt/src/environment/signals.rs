@@ -4,7 +4,7 @@
 //! back when it returns, and because `SIGSYS` is ours: were it blocked, the next
 //! call would end the program.
 
-use super::{Trapped, memory};
+use super::{Trapped, faults, memory};
 use crate::replay::calls as replayed;
 use crate::thread::Thread;
 use crate::writer;
@@ -18,7 +18,7 @@ use relive_sys::syscall::number::{
 
 const EINVAL: isize = -22;
 const EFAULT: isize = -14;
-const OURS: u64 = 1 << (SIGSYS - 1);
+pub(super) const OURS: u64 = 1 << (SIGSYS - 1) | faults::BITS;
 /// `SIGKILL` and `SIGSTOP` can't be blocked.
 const NEVER: u64 = OURS | 1 << 8 | 1 << 18;
 const SIG_BLOCK: usize = 0;
@@ -42,13 +42,7 @@ impl Mask {
     /// The arguments of a call that may wait with another mask: handlers that run meanwhile make calls, too.
     pub(super) fn without_ours(&mut self, number: usize, arguments: &[usize; 6]) -> [usize; 6] {
         let mut given = *arguments;
-        let index = match number {
-            RT_SIGSUSPEND => 0,
-            PPOLL => 3,
-            EPOLL_PWAIT | EPOLL_PWAIT2 => 4,
-            PSELECT6 => 5,
-            _ => return given,
-        };
+        let Some(index) = mask_argument(number) else { return given };
         let mut address = arguments[index];
         let mut pair = [0u8; 16];
         if number == PSELECT6 && address != 0 && memory::read(address, &mut pair) {
@@ -65,6 +59,17 @@ impl Mask {
             }
         }
         given
+    }
+}
+
+/// The argument that holds the mask with which a call waits.
+pub(super) const fn mask_argument(number: usize) -> Option<usize> {
+    match number {
+        RT_SIGSUSPEND => Some(0),
+        PPOLL => Some(3),
+        EPOLL_PWAIT | EPOLL_PWAIT2 => Some(4),
+        PSELECT6 => Some(5),
+        _ => None,
     }
 }
 
@@ -173,6 +178,9 @@ unsafe fn action(arguments: &[usize; 6]) -> isize {
     let [number, new, old, bytes, ..] = *arguments;
     if number as u32 == SIGSYS {
         return own_action(new, old);
+    }
+    if faults::has(number) && bytes == MASK_BYTES {
+        return faults::action(new, old);
     }
     let mut words = [0u8; ACTION_WORDS * 8];
     let mut given = *arguments;

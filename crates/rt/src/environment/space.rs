@@ -5,9 +5,10 @@
 //! What is given back is used again, the smallest piece that is large enough
 //! first; what lies there unexpectedly is stepped over.
 
+use super::segments::Attached;
 use core::ops::Range;
 use relive_sys::start::{AREA, Break, Handover, LOW, WIDE};
-use relive_sys::syscall::number::{BRK, MMAP, MREMAP, MUNMAP};
+use relive_sys::syscall::number::{BRK, MMAP, MREMAP, MUNMAP, SHMAT};
 use relive_sys::syscall::{self, syscall6};
 
 const EEXIST: isize = -17;
@@ -22,6 +23,7 @@ const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 const MREMAP_MAYMOVE: usize = 1;
 const MREMAP_FIXED: usize = 2;
 const MREMAP_DONTUNMAP: usize = 4;
+const SHM_REMAP: usize = 0o40000;
 /// Pieces that are remembered; when there are more, the smallest is forgotten.
 const PIECES: usize = 1024;
 
@@ -105,6 +107,8 @@ pub(super) struct Space {
     wide: Area,
     low: Area,
     end_of_data: Break,
+    /// System V segments.
+    pub(super) attached: Attached,
 }
 
 impl Space {
@@ -115,6 +119,7 @@ impl Space {
             wide: Area::new(WIDE),
             low: Area::new(LOW),
             end_of_data: Break::START,
+            attached: Attached::new(),
         }
     }
 
@@ -217,6 +222,34 @@ impl Space {
         }
     }
 
+    /// An attachment of a System V segment of so many bytes, in a recording.
+    ///
+    /// # Safety
+    /// As for the call itself.
+    pub(super) unsafe fn attach(&mut self, arguments: &[usize; 6], bytes: usize) -> isize {
+        let [_, address, flags, ..] = *arguments;
+        let bytes = bytes.next_multiple_of(PAGE);
+        // SAFETY: the caller's promise, for each call.
+        unsafe {
+            if !self.chosen || address != 0 || flags & SHM_REMAP != 0 || bytes == 0 {
+                return call(SHMAT, arguments);
+            }
+            let reserve = [0, bytes, 0, 2 | MAP_ANONYMOUS | 0x4000, usize::MAX, 0];
+            let to = self.place(bytes, alignment(MAP_ANONYMOUS, bytes), |at| {
+                call(MMAP, &with(&reserve, [(0, at), (3, reserve[3] | MAP_FIXED_NOREPLACE)]))
+            });
+            if to < 0 {
+                return to;
+            }
+            let result = call(SHMAT, &with(arguments, [(1, to as usize), (2, flags | SHM_REMAP)]));
+            if result < 0 {
+                syscall::munmap(to as usize, bytes);
+                self.give(to as usize, bytes);
+            }
+            result
+        }
+    }
+
     fn place(&mut self, bytes: usize, align: usize, map: impl Fn(usize) -> isize) -> isize {
         match place(&mut self.high, bytes, align, &map) {
             ENOMEM => place(&mut self.wide, bytes, align, &map),
@@ -224,7 +257,7 @@ impl Space {
         }
     }
 
-    fn give(&mut self, start: usize, length: usize) {
+    pub(super) fn give(&mut self, start: usize, length: usize) {
         let Some(end) = start.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE)) else { return };
         for (area, range) in [(&mut self.high, AREA), (&mut self.wide, WIDE), (&mut self.low, LOW)] {
             area.give(start.max(range.start)..end.min(range.end));

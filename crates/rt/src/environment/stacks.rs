@@ -8,6 +8,7 @@
 //! owner is really gone.
 
 use super::heap::{self, discard};
+use crate::races;
 use crate::runtime;
 use crate::thread::{self, Thread};
 use core::ptr::null_mut;
@@ -16,8 +17,9 @@ use relive_heap::Cache;
 use relive_sys::syscall::number::MPROTECT;
 use relive_sys::syscall::{self, syscall6};
 
-/// Where they lie.
-const FIRST: usize = 0x4000_0000_0000;
+/// Where they lie: their distance from the heap is no multiple of 64 GiB, nor is that from the program and its
+/// libraries, because what is so far apart shares its place in the shadow of the race detector (`relive-accesses`).
+const FIRST: usize = 0x4008_0000_0000;
 const END: usize = 0x5000_0000_0000;
 const PAGE: usize = 4096;
 const PROT_NONE: usize = 0;
@@ -209,6 +211,7 @@ pub fn take(size: usize, guard: usize) -> Option<(Stack, Option<usize>)> {
             thread.join_clock(thread::clock_of(former.index));
         }
     }
+    races::fresh(stack.bottom(), stack.size);
     Some((stack, former.and_then(|former| former.joinable)))
 }
 

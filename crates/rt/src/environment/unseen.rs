@@ -4,7 +4,7 @@
 //! Apart because these calls go another way than all others: they are made in the
 //! recording and in a replay, but neither noted nor looked for.
 
-use super::{Program, images, is_on, memory, own_id, processes};
+use super::{Program, alone, images, is_on, memory, own_id, processes};
 use crate::runtime::{self, Mode};
 use crate::thread;
 use relive_calls::Resolved;
@@ -69,5 +69,10 @@ pub fn in_turn_to_fork<R>(fork: impl FnOnce() -> R) -> R {
 
 /// The id, as the program sees it, of a process that was made unseen.
 pub fn child_made(present: u32) -> u32 {
-    if is_on() { processes::settle(present as isize) as u32 } else { present }
+    if !is_on() {
+        return present;
+    }
+    let seen = processes::settle(present as isize);
+    alone::made(present as isize);
+    seen as u32
 }

@@ -6,8 +6,10 @@ use super::check_complete;
 use crate::replay::{self, turn};
 use crate::runtime::{self, Mode};
 use crate::{chunk, outside, record, thread, writer};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use relive_order::Kind;
+use relive_sys::{proc, syscall};
+use relive_trace::control::turn as state;
 use relive_trace::layout::{NONE, end};
 
 /// The program called `exit`: one event, so that replay knows who did.
@@ -47,7 +49,25 @@ pub fn ended() {
                 runtime::leave_process();
             }
         }
+        Mode::Replay if has_more() => ENDS_LATER.store(true, Ordering::Relaxed),
         Mode::Replay => wait_for_all(),
+    }
+}
+
+/// Whether the calling thread of a replay, which ended the process in the recording, too, has events left: libraries that
+/// are closed after ours flush their streams.
+fn has_more() -> bool {
+    let recorded = runtime::plan().process(runtime::process());
+    let ends = |index| recorded.end == end::EXITED && recorded.exit_thread == index;
+    thread::current_if_known().is_some_and(|t| ends(t.index) && t.replay.events() < t.replay.total())
+}
+
+static ENDS_LATER: AtomicBool = AtomicBool::new(false);
+
+/// The calling thread of a replay has done all that was recorded of it: if the process was at its end, it is so now.
+pub fn has_done_all() {
+    if ENDS_LATER.swap(false, Ordering::Relaxed) {
+        wait_for_all();
     }
 }
 
@@ -56,6 +76,22 @@ pub fn gone() {
     if runtime::mode() == Mode::Record {
         outside::ending();
         runtime::leave_process();
+    }
+}
+
+/// The calling thread of a replay is about to become the first of another image, and nobody must take it for one that
+/// goes on in this: its kernel's id stays. Waits as [`wait_for_all`] does.
+pub fn leaves_image() {
+    wait_for_all();
+    if let Some(thread) = thread::current_if_known() {
+        thread.replay.slot().state.store(state::ENDED, Ordering::Release);
+    }
+}
+
+/// The image could not be started.
+pub fn stays_in_image() {
+    if let Some(thread) = thread::current_if_known() {
+        thread.replay.slot().state.store(state::RUNNING, Ordering::Release);
     }
 }
 
@@ -72,4 +108,23 @@ pub fn wait_for_all() {
     if thread.replay.events() < thread.replay.total() && !runtime::has_flag(relive_trace::control::flag::DEBUGGER) {
         check_complete(thread, 0);
     }
+}
+
+/// Waits until every other thread of the process has run its events and is gone.
+pub fn wait_until_alone() {
+    let Some(thread) = thread::current_if_known() else { return };
+    let plan = runtime::plan();
+    let pid = runtime::pid();
+    replay::set_blocked(true, 0);
+    for (other, slot) in (0..).zip(runtime::turns()) {
+        if other == thread.index || plan.thread(other).process != runtime::process() {
+            continue;
+        }
+        turn::wait_for_end(thread.replay.slot(), other, plan.thread(other).events);
+        let tid = slot.tid.load(Ordering::Acquire);
+        while tid != 0 && !proc::is_gone(pid, tid) {
+            syscall::futex_wait(&slot.tid, tid, Some(1));
+        }
+    }
+    replay::set_blocked(false, 0);
 }

@@ -5,8 +5,10 @@
 
 use super::{Replay, acting, past_the_end_of_calls, signals};
 use crate::inputs::Recorded;
+use crate::process;
+use crate::races;
 use crate::report::{self, Met};
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering};
 use relive_sys::syscall;
 use relive_sys::syscall::number::{CLOCK_NANOSLEEP, EXECVE, NANOSLEEP};
 use relive_trace::control::cause;
@@ -27,8 +29,7 @@ pub struct Taken {
 ///
 /// Never returns if the recording ends before, or if the replay has diverged.
 pub fn take(number: usize) -> Taken {
-    signals::deliver_due();
-    signals::deliver_computing();
+    signals::deliver_before_operation();
     let thread = acting();
     let r = &mut thread.replay;
     r.skip_hashes();
@@ -44,8 +45,34 @@ pub fn take(number: usize) -> Taken {
     }
 }
 
+/// Whether the calling thread's next call has this number in the recording.
+pub fn is_next(number: usize) -> bool {
+    let r = &mut acting().replay;
+    r.skip_hashes();
+    matches!(next(r), Some(Record::Call { number: recorded, .. }) if usize::from(recorded) == number)
+}
+
+/// Lets others see that the calling thread has done all that was recorded of it, if so.
+pub fn say_if_done() {
+    let r = &acting().replay;
+    if r.values.position().is_none() && r.events == r.total {
+        r.slot().is_done.store(1, Ordering::Release);
+        process::has_done_all();
+    }
+}
+
 fn next(r: &Replay) -> Option<Record> {
     r.values.at(r.events).or_else(|| r.values.at(r.events + 1))
+}
+
+/// The next record, if it is of a call, without taking it.
+pub(super) fn next_taken(r: &Replay) -> Option<Taken> {
+    match r.values.at(r.events) {
+        Some(Record::Call { result, bytes, place, .. }) => {
+            Some(Taken { result: result as isize, bytes, place, payload: r.values.payload() })
+        }
+        _ => None,
+    }
 }
 
 /// Why the attempt to start another image failed whose record was just taken, if it did.
@@ -68,7 +95,7 @@ pub fn is_full_sleep(record: &Record) -> bool {
 }
 
 /// Whether a call does nothing but sleep.
-pub fn is_sleep(number: usize) -> bool {
+pub const fn is_sleep(number: usize) -> bool {
     matches!(number, NANOSLEEP | CLOCK_NANOSLEEP)
 }
 
@@ -78,8 +105,7 @@ pub fn sleep(number: usize) -> bool {
     /// Sleeps in a row that cost nothing.
     const FREE: u32 = 4;
     const PAUSE_MS: u32 = 1;
-    signals::deliver_due();
-    signals::deliver_computing();
+    signals::deliver_before_operation();
     let r = &mut acting().replay;
     r.skip_hashes();
     let next = r.values.at(r.events);
@@ -98,6 +124,17 @@ pub fn sleep(number: usize) -> bool {
         syscall::sched_yield();
     }
     true
+}
+
+/// The program makes a call that ends a recording: this one ends here, too, or the program went elsewhere.
+#[cold]
+pub fn refused(number: usize) -> ! {
+    let thread = acting();
+    let r = &thread.replay;
+    if r.values.position().is_none() && r.events == r.total {
+        past_the_end_of_calls(thread, number);
+    }
+    diverge(number)
 }
 
 /// The program made another call than recorded, or one that takes in another number of bytes.
@@ -166,6 +203,7 @@ impl Filler {
             self.whole = false;
             return;
         }
+        races::written(address, length);
         // SAFETY: the caller's promise; the stream has so many bytes left.
         unsafe {
             match (self.taken.place, &self.file) {
@@ -180,6 +218,17 @@ impl Filler {
             }
         }
         self.done += length;
+    }
+
+    /// Passes over the next bytes.
+    pub fn skip(&mut self, length: usize) {
+        self.whole &= length <= self.left();
+        self.done += length.min(self.left());
+    }
+
+    /// Whether all that was asked for was there.
+    pub fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// Every byte must have been asked for, and been there.

@@ -4,7 +4,7 @@
 //! Apart because fronts call these at places that are no events: at the entry of
 //! calls that a signal can interrupt, and when a handler is installed.
 
-use super::acting;
+use super::{acting, strike};
 use crate::deferred;
 use crate::thread::Thread;
 use relive_sys::signal::{Info, handler_is_own, is_blocked};
@@ -35,11 +35,16 @@ fn deliver_recorded(before_event: bool) {
     loop {
         let thread = acting();
         let calls = thread.calls_so_far();
+        thread.replay.skip_hashes();
+        // What struck after as many calls may still come, unless this is the next operation.
+        if strike::next_stand(&thread.replay).is_some_and(|recorded| before_event || recorded < calls) {
+            strike::give_up(thread);
+        }
         let r = &mut thread.replay;
         r.skip_hashes();
         let Some(Record::Signal { number, calls: recorded }) = r.values.at(r.events) else { return };
         // Inside a handler of the same signal the next one has to wait, as it had to in the recording.
-        let here = before_event || recorded & !COMPUTING == calls;
+        let here = before_event || recorded & !COMPUTING == calls || has_passed(recorded, calls);
         if !here || is_blocked(u32::from(number)) {
             return;
         }
@@ -48,10 +53,43 @@ fn deliver_recorded(before_event: bool) {
     }
 }
 
-/// Runs the handlers that ran while the thread computed on after its last operation, if they are installed by now.
+/// The thread has completed an operation: runs the handlers that ran while it computed on after it, if they are
+/// installed by now, or sees to it that they run where they did.
 #[inline]
 pub fn deliver_computing() {
     let thread = acting();
+    if thread.replay.values.position() == Some(thread.replay.events) {
+        deliver_missed(thread);
+        strike::arm(thread);
+    }
+}
+
+/// The thread comes to its next operation: runs the handlers that ran while it computed on after the last one, and
+/// those that ran behind them.
+#[inline]
+pub fn deliver_before_operation() {
+    let thread = acting();
+    if thread.replay.values.position() == Some(thread.replay.events) {
+        deliver_struck(thread);
+    }
+}
+
+#[inline(never)]
+fn deliver_struck(thread: &mut Thread) {
+    loop {
+        let before = thread.replay.events;
+        deliver_recorded(false);
+        deliver_missed(thread);
+        if strike::next_stand(&thread.replay).is_some() {
+            strike::give_up(thread);
+        } else if thread.replay.events == before {
+            return;
+        }
+    }
+}
+
+#[inline(never)]
+fn deliver_missed(thread: &mut Thread) {
     if thread.replay.values.position() == Some(thread.replay.events) {
         while let Some(number) = computing(thread) {
             if !handler_is_own(number) || is_blocked(number) {
@@ -80,7 +118,16 @@ fn computing(thread: &mut Thread) -> Option<u32> {
     let r = &mut thread.replay;
     r.skip_hashes();
     match r.values.at(r.events) {
-        Some(Record::Signal { number, calls: recorded }) if recorded == calls | COMPUTING => Some(u32::from(number)),
+        Some(Record::Signal { number, calls: recorded })
+            if recorded == calls | COMPUTING || has_passed(recorded, calls) =>
+        {
+            Some(u32::from(number))
+        }
         _ => None,
     }
+}
+
+/// Whether a signal struck a thread that computed, after fewer calls than it has made by now.
+fn has_passed(recorded: u32, calls: u32) -> bool {
+    recorded & COMPUTING != 0 && recorded & !COMPUTING < calls
 }

@@ -8,7 +8,7 @@ use crate::runtime;
 use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::syscall;
 use relive_sys::wake::{Barrier, Progress};
-use relive_trace::control::{TurnSlot, turn as state};
+use relive_trace::control::{TurnSlot, flag, turn as state};
 
 /// About a microsecond: longer than a hand-over between two running cores takes.
 const SPINS: u32 = 60;
@@ -64,7 +64,7 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
         while at < born {
             let (other, slot) = (at, &turns[at]);
             at = if at == 0 { settled } else { past_settled(turns, at, born).max(at + 1) };
-            if other == index as usize {
+            if other == index as usize || is_elsewhere(other as u32) {
                 continue;
             }
             let mut next = slot.awaited.next.load(Ordering::Acquire);
@@ -80,6 +80,12 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
             return safe;
         }
     }
+}
+
+/// Whether a thread is of another process than the caller's in a replay of one process, which shares nothing with others
+/// whose order would count; those may not even be there.
+fn is_elsewhere(other: u32) -> bool {
+    runtime::has_flag(flag::ALONE) && runtime::plan().thread(other).process != runtime::process()
 }
 
 /// Whether a thread has run its last event. That stays so.
@@ -117,7 +123,7 @@ fn settle(control: &relive_trace::control::Control, turns: &[TurnSlot], born: us
 #[inline]
 pub fn wait_for_events(own: &TurnSlot, other: u32, events: u64) {
     let slot = &runtime::turns()[other as usize];
-    if slot.awaited.handed_over.load(Ordering::Acquire) < events {
+    if slot.awaited.handed_over.load(Ordering::Acquire) < events && !is_elsewhere(other) {
         wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), events);
     }
 }
@@ -152,4 +158,9 @@ fn wait_until(own: &TurnSlot, slot: &TurnSlot, other: u32, (polled, word): (&Ato
     own.state.store(state::WAITING, Ordering::Release);
     progress(slot, word).sleep_until(wanted, barrier(), report::end_without_launcher);
     own.state.store(state::RUNNING, Ordering::Release);
+}
+
+/// The program joined a clock without an event: the next jump need not be the object's.
+pub fn joined() {
+    super::acting().replay.joined = true;
 }

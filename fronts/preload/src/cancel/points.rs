@@ -1,47 +1,68 @@
-//! The cancellation points that are no synchronisation of their own: each only
+//! The cancellation points that are no synchronisation of their own: each
 //! counts itself, and as threads may wake each other through the kernel there,
-//! hands on clocks. Nothing lives here but the list and what sets a few of them apart.
+//! hands on clocks, and with the environment recorded orders what they hand over. Nothing lives here but the list and what sets a few of them apart.
 
 use super::{enter, interruption, leave, note_interruption, strike, unwound, wait_for_signal};
 use crate::real::Real;
+use core::ffi::c_int;
+use relive_rt::environment::carried::{self, Carries};
 use relive_rt::{Mode, mode, outside};
 use relive_sys::trampoline::Frame;
 use relive_sys::{syscall, trampoline};
 
-/// Slots of [`Frame::scratch`]: whether the call returns what is left of a sleep, whether it may have taken a child's
-/// end.
-const SLEEPS: usize = 0;
-const REAPS: usize = 1;
+/// Slots of [`Frame::scratch`]: how the call may end, see below, and from which result on it may have waited for another
+/// thread.
+const ENDS: usize = 0;
+const LEAST: usize = 1;
+/// It returns what is left of a sleep; it may have taken a child's end.
+const SLEEPS: usize = 1;
+const REAPS: usize = 2;
+/// More than any call returns.
+const NEVER: usize = c_int::MAX as usize;
 
 /// What there is to know of a point besides its name.
 #[derive(Clone, Copy, Debug)]
-struct Nature {
+pub(crate) struct Nature {
     /// It returns what is left of a sleep.
     sleeps: bool,
     /// It waits for nothing but a signal.
     waits: bool,
     /// It takes the end of a child.
     reaps: bool,
+    /// What it hands to other threads, or takes from them.
+    carries: Carries,
     /// The argument that holds the signal mask for the time of the call.
     mask: Option<usize>,
 }
 
-const PLAIN: Nature = Nature { sleeps: false, waits: false, reaps: false, mask: None };
+const PLAIN: Nature = Nature { sleeps: false, waits: false, reaps: false, carries: Carries::Nothing, mask: None };
+pub(crate) const GIVE: Nature = Nature { carries: Carries::Gives, ..PLAIN };
+const TAKE: Nature = Nature { carries: Carries::Takes, ..PLAIN };
+const BOTH: Nature = Nature { carries: Carries::Exchanges, ..PLAIN };
+const READY: Nature = Nature { carries: Carries::Awaits, ..PLAIN };
 const SLEEP: Nature = Nature { sleeps: true, ..PLAIN };
 const WAIT: Nature = Nature { waits: true, ..PLAIN };
 const SUSPEND: Nature = Nature { mask: Some(0), ..WAIT };
 const REAP: Nature = Nature { reaps: true, ..PLAIN };
 
 const fn masked(argument: usize) -> Nature {
-    Nature { mask: Some(argument), ..PLAIN }
+    Nature { mask: Some(argument), ..READY }
 }
 
-unsafe fn before(frame: *mut Frame, real: &Real, nature: Nature) -> usize {
+/// What a point begins with: the function to call, or 0 if the result is there.
+///
+/// # Safety
+/// `frame` must be a trampoline's frame; [`after`] follows unless it is unwound.
+pub(crate) unsafe fn before(frame: *mut Frame, real: &Real, nature: Nature) -> usize {
     outside::may_wake();
     // SAFETY: the trampoline's frame.
     unsafe {
-        (*frame).scratch[SLEEPS] = usize::from(nature.sleeps);
-        (*frame).scratch[REAPS] = usize::from(nature.reaps);
+        if nature.carries.gives() {
+            // Before the call counts itself within the event number.
+            carried::in_order((*frame).place);
+        }
+        (*frame).scratch[LEAST] = nature.carries.takes_from().map_or(NEVER, isize::cast_unsigned);
+        (*frame).scratch[ENDS] = usize::from(nature.sleeps) | usize::from(nature.reaps) << 1;
         let own = replayed_mask(&(*frame).args, nature).map(syscall::set_signal_mask);
         let cancelled = enter(frame, unwound);
         if nature.waits && !cancelled {
@@ -72,16 +93,24 @@ unsafe fn replayed_mask(args: &[usize; 6], nature: Nature) -> Option<u64> {
     unsafe { mask.as_ref().copied() }
 }
 
-unsafe extern "C" fn after(frame: *mut Frame) -> usize {
+/// What a point ends with.
+///
+/// # Safety
+/// For a frame that [`before`] saw.
+pub(crate) unsafe extern "C" fn after(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
     unsafe {
-        if (*frame).scratch[REAPS] != 0 {
+        let ends = (*frame).scratch[ENDS];
+        if ends & REAPS != 0 {
             outside::may_have_reaped();
         } else {
             outside::may_have_waited();
         }
         leave(frame);
-        note_interruption(frame, (*frame).scratch[SLEEPS] != 0);
+        note_interruption(frame, ends & SLEEPS != 0);
+        if (*frame).result as c_int >= (*frame).scratch[LEAST] as c_int {
+            carried::in_order((*frame).place);
+        }
         (*frame).result
     }
 }
@@ -119,28 +148,34 @@ static LOOK_UP: unsafe extern "C" fn() = look_up;
 
 #[rustfmt::skip]
 points! {
-    read = c"read", readv = c"readv", pread = c"pread", pread64 = c"pread64", preadv = c"preadv",
-    preadv64 = c"preadv64", __read_chk = c"__read_chk", __pread_chk = c"__pread_chk",
-    __pread64_chk = c"__pread64_chk", __read = c"__read", __pread64 = c"__pread64",
-    write = c"write", writev = c"writev", pwrite = c"pwrite", pwrite64 = c"pwrite64", pwritev = c"pwritev",
-    pwritev64 = c"pwritev64", __write = c"__write", __pwrite64 = c"__pwrite64",
+    read = c"read": TAKE, readv = c"readv": TAKE, pread = c"pread": TAKE, pread64 = c"pread64": TAKE,
+    preadv = c"preadv": TAKE, preadv64 = c"preadv64": TAKE, preadv2 = c"preadv2": TAKE,
+    preadv64v2 = c"preadv64v2": TAKE, eventfd_read = c"eventfd_read": TAKE, __read_chk = c"__read_chk": TAKE,
+    __pread_chk = c"__pread_chk": TAKE, __pread64_chk = c"__pread64_chk": TAKE, __read = c"__read": TAKE,
+    __pread64 = c"__pread64": TAKE,
+    write = c"write": GIVE, writev = c"writev": GIVE, pwrite = c"pwrite": GIVE, pwrite64 = c"pwrite64": GIVE,
+    pwritev = c"pwritev": GIVE, pwritev64 = c"pwritev64": GIVE, pwritev2 = c"pwritev2": GIVE,
+    pwritev64v2 = c"pwritev64v2": GIVE, eventfd_write = c"eventfd_write": GIVE, vdprintf = c"vdprintf": GIVE,
+    __vdprintf_chk = c"__vdprintf_chk": GIVE, __write = c"__write": GIVE,
+    __pwrite64 = c"__pwrite64": GIVE,
     open = c"open", open64 = c"open64", openat = c"openat", openat64 = c"openat64", creat = c"creat",
     creat64 = c"creat64", __open_2 = c"__open_2", __open64_2 = c"__open64_2", __openat_2 = c"__openat_2",
     __openat64_2 = c"__openat64_2", __open = c"__open", __open64 = c"__open64",
-    close = c"close", __close = c"__close", fsync = c"fsync", fdatasync = c"fdatasync", msync = c"msync",
-    tcdrain = c"tcdrain", fallocate = c"fallocate", fallocate64 = c"fallocate64",
-    sync_file_range = c"sync_file_range", splice = c"splice", tee = c"tee", vmsplice = c"vmsplice",
-    copy_file_range = c"copy_file_range",
+    close = c"close": GIVE, __close = c"__close": GIVE,
+    fsync = c"fsync", fdatasync = c"fdatasync", msync = c"msync", tcdrain = c"tcdrain", fallocate = c"fallocate",
+    fallocate64 = c"fallocate64", sync_file_range = c"sync_file_range", splice = c"splice": BOTH, tee = c"tee": BOTH,
+    vmsplice = c"vmsplice": BOTH, copy_file_range = c"copy_file_range": BOTH, sendfile = c"sendfile": BOTH, sendfile64 = c"sendfile64": BOTH,
     sleep = c"sleep": SLEEP, usleep = c"usleep", nanosleep = c"nanosleep", __nanosleep = c"__nanosleep",
     clock_nanosleep = c"clock_nanosleep": SLEEP, thrd_sleep = c"thrd_sleep": SLEEP,
-    poll = c"poll", __poll = c"__poll", __poll_chk = c"__poll_chk", ppoll = c"ppoll": masked(3),
-    __ppoll_chk = c"__ppoll_chk": masked(3),
-    select = c"select", __select = c"__select", pselect = c"pselect": masked(5), epoll_wait = c"epoll_wait",
-    epoll_pwait = c"epoll_pwait": masked(4), epoll_pwait2 = c"epoll_pwait2": masked(4),
-    accept = c"accept", accept4 = c"accept4", connect = c"connect", __connect = c"__connect",
-    recv = c"recv", recvfrom = c"recvfrom", recvmsg = c"recvmsg", recvmmsg = c"recvmmsg",
-    __recv_chk = c"__recv_chk", __recvfrom_chk = c"__recvfrom_chk",
-    send = c"send", __send = c"__send", sendto = c"sendto", sendmsg = c"sendmsg", sendmmsg = c"sendmmsg",
+    poll = c"poll": READY, __poll = c"__poll": READY, __poll_chk = c"__poll_chk": READY, ppoll = c"ppoll": masked(3),
+    __ppoll_chk = c"__ppoll_chk": masked(3), select = c"select": READY, __select = c"__select": READY,
+    pselect = c"pselect": masked(5), epoll_wait = c"epoll_wait": READY, epoll_pwait = c"epoll_pwait": masked(4),
+    epoll_pwait2 = c"epoll_pwait2": masked(4),
+    accept = c"accept": TAKE, accept4 = c"accept4": TAKE, connect = c"connect": BOTH, __connect = c"__connect": BOTH,
+    recv = c"recv": TAKE, recvfrom = c"recvfrom": TAKE, recvmsg = c"recvmsg": TAKE, recvmmsg = c"recvmmsg": TAKE,
+    __recv_chk = c"__recv_chk": TAKE, __recvfrom_chk = c"__recvfrom_chk": TAKE,
+    send = c"send": GIVE, __send = c"__send": GIVE, sendto = c"sendto": GIVE, sendmsg = c"sendmsg": GIVE,
+    sendmmsg = c"sendmmsg": GIVE,
     wait = c"wait": REAP, waitpid = c"waitpid": REAP, __waitpid = c"__waitpid": REAP, wait3 = c"wait3": REAP,
     wait4 = c"wait4": REAP, waitid = c"waitid": REAP,
     pause = c"pause": WAIT, sigsuspend = c"sigsuspend": SUSPEND, __sigsuspend = c"__sigsuspend": SUSPEND,

@@ -47,13 +47,13 @@ fn send(number: c_int, target: Target, place: usize, effect: impl FnOnce() -> c_
             replay::enter(Kind::Kill, place);
             let suppressed = number == 0 || (target == Target::Here && is_handled(number));
             let leave = || replay::leave(Kind::Kill, &[internal(Internal::Signals)], false);
-            // Whoever makes a process go on that stops itself may need this event.
-            let stopped = stops(number) && target != Target::Elsewhere;
-            if stopped {
+            // It may be the last thing that this process does, and whoever makes it go on again may need the event.
+            let strikes = !suppressed && target != Target::Elsewhere;
+            if strikes {
                 leave();
             }
             let error = if suppressed { 0 } else { environment::unseen(effect) };
-            if !stopped {
+            if !strikes {
                 leave();
             }
             let error = replay::failure_of_last(Kind::Kill).unwrap_or(if suppressed { 0 } else { error });

@@ -7,6 +7,7 @@
 use super::stream::File;
 use super::{Operating, RUNNING, START, STREAM, WAITS, end, list, stream, waiting, watch};
 use crate::libc_state::among_others;
+use relive_rt::environment::carried;
 use relive_rt::{Mode, outside};
 
 /// Slot of [`crate::variadic::Call::own`]: whether the stream that ends could wait.
@@ -65,6 +66,10 @@ fn part(call: &mut Operating, argument: usize) -> usize {
     }
     outside::may_wake();
     call.own[PARTED] = usize::from(waiting::can_wait(stream));
+    if call.own[PARTED] != 0 && carried::is_ordered() {
+        // What is in the buffer goes out, and then the reader finds the end.
+        carried::in_order(call.frame.place);
+    }
     waiting::forget(stream);
     watch(call);
     call.subject.real.address()

@@ -27,9 +27,9 @@ const MARK: u32 = 1 << 20;
 /// Offset of `_flags2` in a `FILE`.
 const FLAGS2: usize = 116;
 
-unsafe fn flags2(stream: File) -> *mut u32 {
-    // SAFETY: the caller passes a live stream.
-    unsafe { stream.cast::<u8>().add(FLAGS2).cast() }
+/// `_flags2` of a live stream.
+pub(super) fn flags2(stream: File) -> *mut u32 {
+    stream.cast::<u8>().wrapping_add(FLAGS2).cast()
 }
 
 /// Marks a stream that nobody else uses at this moment, or takes the mark away.

@@ -4,9 +4,12 @@
 //! libc doesn't tell whether it made a system call. What it left in the buffer
 //! does: see [`Before::differs`].
 
-use super::stream::File;
+use super::list;
+use super::stream::{self, File};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use relive_rt::environment::{self, carried};
 use relive_sys::syscall;
+use relive_sys::syscall::number::FSTAT;
 
 /// Offset of `_fileno` in a `FILE`.
 const FILENO: usize = 112;
@@ -26,26 +29,80 @@ fn kept(stream: File) -> &'static AtomicUsize {
 /// Whether operations on this stream can wait in the kernel. The calling thread holds it.
 #[inline]
 pub(super) fn can_wait(stream: File) -> bool {
+    if carried::is_ordered() {
+        return carries(stream);
+    }
     let known = kept(stream).load(Ordering::Relaxed);
     if known & !3 == stream as usize { known & CAN_WAIT != 0 } else { find_out(stream) }
 }
 
-#[cold]
-fn find_out(stream: File) -> bool {
+/// The stream's descriptor. One that a callback of the program feeds has none.
+fn descriptor(stream: File) -> Option<u32> {
+    // SAFETY: a live stream.
+    u32::try_from(unsafe { stream.cast::<u8>().add(FILENO).cast::<i32>().read() }).ok()
+}
+
+/// Whether one can wait for a file with these type bits.
+fn waits(mode: u32) -> bool {
     const TYPE: u32 = 0o170_000;
     const DIRECTORY: u32 = 0o040_000;
     const BLOCKS: u32 = 0o060_000;
     const REGULAR: u32 = 0o100_000;
-    // SAFETY: a live stream. One that a callback of the program feeds has a negative number.
-    let fd = unsafe { stream.cast::<u8>().add(FILENO).cast::<i32>().read() };
-    let kind = u32::try_from(fd).ok().and_then(syscall::file_mode);
-    let can = kind.is_some_and(|mode| !matches!(mode & TYPE, DIRECTORY | BLOCKS | REGULAR));
+    !matches!(mode & TYPE, DIRECTORY | BLOCKS | REGULAR)
+}
+
+#[cold]
+fn find_out(stream: File) -> bool {
+    let can = descriptor(stream).and_then(syscall::file_mode).is_some_and(waits);
     kept(stream).store(stream as usize | if can { CAN_WAIT } else { CAN_NOT }, Ordering::Relaxed);
     can
 }
 
+/// Bits of `_flags2` that glibc has no use for: whether the stream can wait, and that this is known.
+const KNOWN: u32 = 1 << 21;
+const WAITS: u32 = 1 << 22;
+
+/// [`can_wait`] where the answer decides about events: a replay must come to the same, and has no such file. So the
+/// question is one of the program's calls, and the answer is kept where only the stream's holder finds it.
+fn carries(stream: File) -> bool {
+    let flags = list::flags2(stream);
+    // SAFETY: a live stream that the calling thread holds.
+    unsafe {
+        if *flags & KNOWN == 0 {
+            *flags |= KNOWN | if recorded_mode(stream).is_some_and(waits) { WAITS } else { 0 };
+        }
+        *flags & WAITS != 0
+    }
+}
+
+#[cold]
+fn recorded_mode(stream: File) -> Option<u32> {
+    /// Words of the kernel's `struct stat`, and which holds the type in its lower half.
+    const WORDS: usize = 18;
+    const MODE: usize = 3;
+    let fd = descriptor(stream)?;
+    let mut stat = [0usize; WORDS];
+    // SAFETY: room for the kernel's answer.
+    let result = unsafe { environment::call(FSTAT, [fd as usize, stat.as_mut_ptr().addr(), 0, 0, 0, 0]) };
+    (result == 0).then_some(stat[MODE] as u32)
+}
+
+/// Whether something may be written to the stream, or read from it.
+pub(super) fn may_write(stream: File) -> bool {
+    const NO_WRITES: u32 = 8;
+    stream::flags(stream) & NO_WRITES == 0
+}
+
+/// See [`may_write`].
+pub(super) fn may_read(stream: File) -> bool {
+    const NO_READS: u32 = 4;
+    stream::flags(stream) & NO_READS == 0
+}
+
 /// The stream's address or its file changed hands.
 pub(super) fn forget(stream: File) {
+    // SAFETY: a live stream that is about to end.
+    unsafe { *list::flags2(stream) &= !KNOWN };
     let _ = kept(stream).compare_exchange(stream as usize | CAN_WAIT, 0, Ordering::Relaxed, Ordering::Relaxed);
     let _ = kept(stream).compare_exchange(stream as usize | CAN_NOT, 0, Ordering::Relaxed, Ordering::Relaxed);
 }

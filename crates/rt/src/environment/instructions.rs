@@ -1,0 +1,177 @@
+//! Instructions that read the outside: the time, random numbers, which processor
+//! it is.
+//!
+//! They were made into traps (`relive_sys::outside`), and most of those into jumps
+//! from the moment on when this library is there. What the processor says of itself
+//! comes from the session's table. All else stands in the thread's stream like an
+//! emulated call, and a replay takes it from there.
+//!
+//! rdtsc could be forbidden besides (`PR_SET_TSC`), and generated code would be
+//! caught, too. But then each change of threads writes a control register, which a
+//! virtual machine leaves for: ten microseconds.
+
+use super::{faults, taking_part};
+use crate::replay::{self, calls as replayed};
+use crate::runtime::{self, Mode};
+use crate::writer;
+use core::ops::Range;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use relive_sys::frames::{File, Found, Known};
+use relive_sys::outside::jumps::{self, Saved};
+use relive_sys::outside::{self, Answer, Kind, Outside, Places, SIGILL};
+use relive_sys::processor::Leaf;
+use relive_sys::signal::{Context, Info};
+use relive_sys::start::Handover;
+use relive_sys::{maps, syscall};
+use relive_trace::control::flag;
+use relive_trace::record::instruction;
+
+/// The process's changed instructions; null if they are left alone.
+static PLACES: AtomicPtr<Places> = AtomicPtr::new(core::ptr::null_mut());
+
+fn places() -> Option<&'static Places> {
+    // SAFETY: null, or memory that stays.
+    unsafe { PLACES.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether such instructions come here.
+pub(super) fn is_on() -> bool {
+    places().is_some()
+}
+
+/// Has the kernel send a signal here, with these flags of the program's action.
+pub(super) fn install(signal: u32, flags: usize) {
+    outside::install(signal, flags as u64, decide);
+}
+
+/// Takes over from the starter.
+pub(super) fn start(handover: Option<&Handover>) {
+    let table = &runtime::session().cpuid;
+    let leaves = table.leaves.get(..table.count as usize).unwrap_or(&[]);
+    if leaves.is_empty() {
+        return;
+    }
+    let Some(places) = Places::own() else { return };
+    // SAFETY: the process has one thread.
+    unsafe { places.set_leaves(leaves) };
+    PLACES.store(core::ptr::from_ref(places).cast_mut(), Ordering::Release);
+    install(SIGILL, 0);
+    let patched = handover.is_some_and(|handover| handover.places.is_some());
+    maps::each_file_of_code(|range, offset, path| {
+        if patched && !places.has_wanted(&range) {
+            return;
+        }
+        let fd = syscall::open(path, syscall::O_RDONLY);
+        if fd >= 0 {
+            let file = File::open(fd as u32);
+            // SAFETY: code of that file; the process has one thread, and it is here.
+            unsafe {
+                if !patched {
+                    outside::patch(places, &range, &file, offset);
+                }
+                make_jumps(places, &range, &file, offset);
+            }
+            drop(file);
+            syscall::close(fd as u32);
+        }
+    });
+}
+
+/// A debugger may put breakpoints into the bytes that a jump takes: it gets traps.
+///
+/// # Safety
+/// As for [`jumps::make`].
+unsafe fn make_jumps(places: &Places, range: &Range<usize>, file: &File, offset: usize) {
+    if !runtime::has_flag(flag::DEBUGGER) {
+        // SAFETY: the caller's promise.
+        unsafe { jumps::make(places, range, file, offset, on_jump) };
+    }
+}
+
+/// Changes code that was just mapped from a file: the calls in it become jumps, too.
+///
+/// # Safety
+/// Nobody may run it yet; calls come one after the other.
+pub(super) unsafe fn mapped(range: &Range<usize>, fd: u32, offset: usize) {
+    let Some(places) = places() else { return };
+    places.forget(range);
+    let file = File::open(fd);
+    let range = &file.shown_in(range, offset);
+    let mut known = Known::of(&file);
+    let is_known = |at: usize| known.with_opcode(offset + at) == Found::At(offset + at);
+    // SAFETY: the caller's promise.
+    unsafe {
+        outside::patch(places, range, &file, offset);
+        super::code::redirect(range, Some(fd), offset, is_known);
+        make_jumps(places, range, &file, offset);
+    }
+}
+
+/// Other memory is there from now on, or none.
+pub(super) fn unmapped(range: &Range<usize>) {
+    if let Some(places) = places() {
+        places.forget(range);
+    }
+}
+
+/// What was there is elsewhere from now on.
+pub(super) fn moved(range: &Range<usize>, to: usize) {
+    if let Some(places) = places() {
+        places.follow(range, to);
+    }
+}
+
+/// What the kernel calls for `SIGILL`.
+unsafe extern "C" fn decide(_signal: i32, info: *mut Info, context: *mut Context) -> usize {
+    // SAFETY: the kernel's information and context.
+    let (info, context) = unsafe { (&*info, &mut *context) };
+    let found = places().filter(|_| info.code > 0).and_then(|places| places.at(context.place()));
+    let Some((found, wanted)) = found else { return faults::pass_on(info, context) };
+    let answer = if wanted { answer(&found) } else { found.ask() };
+    found.pass(context, answer, leaves());
+    0
+}
+
+fn leaves() -> &'static [Leaf] {
+    places().map_or(&[], Places::leaves)
+}
+
+/// What the jumps lead to.
+unsafe extern "C" fn on_jump(saved: *mut Saved) {
+    // SAFETY: the routine's registers.
+    let saved = unsafe { &mut *saved };
+    let found = saved.outside();
+    found.give(saved, answer(&found), leaves());
+}
+
+/// What the program gets: what there is in a recording, and that in a replay.
+fn answer(found: &Outside) -> Answer {
+    let number = match found.kind {
+        // Answered from the table.
+        Kind::Processor | Kind::State => return Answer::default(),
+        Kind::Time => instruction::TIME,
+        Kind::TimeAndPlace => instruction::TIME_AND_PLACE,
+        Kind::Place => instruction::PLACE,
+        Kind::Random => instruction::RANDOM,
+        Kind::Seed => instruction::SEED,
+    };
+    let number = usize::from(number);
+    let Some(thread) = taking_part() else { return found.ask() };
+    if runtime::mode() == Mode::Replay {
+        let taken = replayed::take(number);
+        let mut answer = Answer { value: taken.result as u64, more: 0 };
+        let mut filler = taken.filler();
+        // SAFETY: the local number.
+        unsafe { filler.fill((&raw mut answer.more).addr(), size_of::<u32>()) };
+        filler.finish(number);
+        // What struck while the program computed on may be looked for from here on, as behind a call.
+        replay::deliver_computing();
+        replayed::say_if_done();
+        return answer;
+    }
+    let answer = found.ask();
+    let more = (&raw const answer.more).addr();
+    // SAFETY: the local number.
+    unsafe { writer::append_call(thread, number, answer.value as isize, &|visit| visit(more, size_of::<u32>())) };
+    answer
+}

@@ -1,0 +1,168 @@
+//! Files that are mapped to be written and shared: memory that the processes of
+//! a recording have in common.
+//!
+//! A replay has one file without a name for all of them, which the launcher made:
+//! each file of the recording has a place in it, found by device and inode. What
+//! the file held stands in the recording with each mapping; a replay lays only
+//! that there which no mapping has laid before, because the rest may have been
+//! written to since, and was again.
+//!
+//! What processes outside of the recording write there can't be seen; that is said
+//! once for each file.
+
+use super::memory::{map_at, placed};
+use crate::object;
+use crate::replay::calls::{self as replayed, Filler};
+use crate::report;
+use crate::runtime;
+use crate::thread::Thread;
+use crate::writer;
+use core::sync::atomic::Ordering;
+use relive_sys::syscall::number::{FCNTL, LSEEK, MMAP, MPROTECT};
+use relive_sys::syscall::{self, syscall6};
+use relive_trace::control::SharedFile;
+
+/// First byte of what is kept of such a file: device, inode and the end of what is mapped of it follow, and its contents
+/// up to the last that was written.
+pub(super) const SHARED: u8 = b'S';
+/// Bytes of the place that a file has, at most.
+pub(super) const PLACE_BYTES: u64 = 1 << 32;
+const MAP_SHARED: usize = 1;
+const MAP_FIXED: usize = 0x10;
+const PATH_MAX: usize = 4096;
+const PROT_READ_WRITE: usize = 3;
+
+/// Whether others may write to a shared mapping of this file, by a mapping of their own.
+pub(super) fn is_writable(fd: u32) -> bool {
+    const F_GETFL: usize = 3;
+    const O_ACCMODE: isize = 3;
+    const O_RDWR: isize = 2;
+    // SAFETY: no pointers.
+    let flags = unsafe { syscall6(FCNTL, fd as usize, F_GETFL, 0, 0, 0, 0) };
+    let known = || syscall::file_identity(fd).is_some_and(|identity| find(identity).is_some());
+    flags >= 0 && flags & O_ACCMODE == O_RDWR || known()
+}
+
+/// The place of a file, if it has one.
+fn find(identity: [u64; 2]) -> Option<(usize, &'static SharedFile)> {
+    let has = |file: &SharedFile| [0, 1].map(|i| file.identity[i].load(Ordering::Acquire)) == identity;
+    runtime::session().files.iter().enumerate().find(|(_, file)| has(file))
+}
+
+/// The place of a file, a new one if it had none; `true` if it is new. `None` if there are too many.
+pub(super) fn place(identity: [u64; 2]) -> Option<(usize, &'static SharedFile, bool)> {
+    let files = &runtime::session().files;
+    loop {
+        if let Some((index, file)) = find(identity) {
+            return Some((index, file, false));
+        }
+        let (index, file) = files.iter().enumerate().find(|(_, file)| file.identity[1].load(Ordering::Acquire) == 0)?;
+        // The inode goes last, and says whose place it is; a device alone says nothing yet.
+        let taken = file.identity[1].compare_exchange(0, u64::MAX, Ordering::AcqRel, Ordering::Acquire);
+        if taken.is_ok() {
+            file.identity[0].store(identity[0], Ordering::Release);
+            file.identity[1].store(identity[1], Ordering::Release);
+            return Some((index, file, true));
+        }
+        core::hint::spin_loop();
+    }
+}
+
+/// Keeps a mapping of the file `fd` of which `held` bytes are mapped at `result`, and readable at `readable`. `false` if
+/// it can't be kept.
+///
+/// # Safety
+/// The memory must be there.
+#[inline(never)] // Its buffers would weigh on the stack of every call.
+pub(super) unsafe fn record(
+    thread: &mut Thread,
+    fd: u32,
+    offset: u64,
+    held: usize,
+    result: isize,
+    readable: usize,
+) -> bool {
+    let Some(identity) = syscall::file_identity(fd) else { return false };
+    let Some((_, _, is_new)) = place(identity).filter(|_| offset + held as u64 <= PLACE_BYTES) else { return false };
+    if is_new {
+        let mut path = [0u8; PATH_MAX];
+        let name = syscall::path_of(fd, &mut path).and_then(|name| core::str::from_utf8(name).ok());
+        report::line(format_args!(
+            "{} is shared memory: a replay has what the processes of this recording write there, and nothing else",
+            name.unwrap_or("a file")
+        ));
+    }
+    let (tag, about) = ([SHARED], [identity[0], identity[1], offset + held as u64]);
+    let held = data_end(fd, offset, held);
+    // SAFETY: local arrays, and the caller's promise.
+    unsafe {
+        writer::append_call(thread, MMAP, result, &|visit| {
+            visit(tag.as_ptr().addr(), 1);
+            visit(about.as_ptr().addr(), size_of_val(&about));
+            if held > 0 {
+                visit(readable, held);
+            }
+        });
+    }
+    object::mapped_shared();
+    true
+}
+
+/// How many of `held` bytes from `offset` on have been written: what lies behind is zero, and reading it would make it be.
+fn data_end(fd: u32, offset: u64, held: usize) -> usize {
+    const SEEK_DATA: usize = 3;
+    const SEEK_HOLE: usize = 4;
+    let Some(own) = syscall::open_again(fd) else { return held };
+    // SAFETY: no pointers; a descriptor of our own.
+    let seek = |at: u64, how| unsafe { syscall6(LSEEK, own as usize, at as usize, how, 0, 0, 0) };
+    let (end, mut at, mut last) = (offset + held as u64, offset, 0);
+    while at < end {
+        let data = seek(at, SEEK_DATA);
+        if data < 0 || data as u64 >= end {
+            break;
+        }
+        let hole = seek(data as u64, SEEK_HOLE);
+        at = if hole < 0 { end } else { (hole as u64).min(end) };
+        last = at - offset;
+    }
+    syscall::close(own);
+    last as usize
+}
+
+/// Maps the place of a recorded file, and lays there what it held and nobody has laid there yet.
+///
+/// # Safety
+/// The recording had the mapping at this place.
+pub(super) unsafe fn replay(arguments: &[usize; 6], address: usize, mut filler: Filler) {
+    let [_, length, protection, flags, _, offset] = *arguments;
+    let mut about = [0u64; 3];
+    // SAFETY: a local array; the mapping is made here, as long as it was in the recording.
+    unsafe {
+        filler.fill(about.as_mut_ptr().addr(), size_of_val(&about));
+        let pool = syscall::open(crate::path::Path::pool().as_bytes(), syscall::O_RDWR);
+        let Some((index, file, _)) = place([about[0], about[1]]).filter(|_| pool >= 0) else { replayed::diverge(MMAP) };
+        let within = index * PLACE_BYTES as usize + offset;
+        map_at(address, length, PROT_READ_WRITE, placed(flags & MAP_FIXED) | MAP_SHARED, pool as usize, within);
+        syscall::close(pool as u32);
+        lay(address, offset as u64, about[2], file, &mut filler);
+        filler.finish(MMAP);
+        syscall6(MPROTECT, address, length, protection, 0, 0, 0);
+        object::mapped_shared();
+    }
+}
+
+/// # Safety
+/// The mapping must be there, and writable.
+pub(super) unsafe fn lay(address: usize, offset: u64, end: u64, file: &SharedFile, filler: &mut Filler) {
+    let held = filler.left();
+    while file.busy.swap(1, Ordering::Acquire) != 0 {
+        syscall::sched_yield();
+    }
+    let laid = file.laid.load(Ordering::Acquire);
+    let known = (laid.saturating_sub(offset) as usize).min(held);
+    filler.skip(known);
+    // SAFETY: the caller's promise.
+    unsafe { filler.fill(address + known, held - known) };
+    file.laid.fetch_max(end, Ordering::AcqRel);
+    file.busy.store(0, Ordering::Release);
+}

@@ -1,0 +1,244 @@
+//! Data races: the detector's part in a replayed process.
+//!
+//! The first pass (`relive-race`'s histories) learns which bytes race. Each thread's
+//! accesses since its last synchronisation, which `relive-accesses` noted, are held
+//! against those of other threads as soon as the thread synchronises: before a release
+//! takes effect, so that segments come in an order which agrees with happened-before.
+//! What it learns goes to a file of the launcher's at once, byte masks of lines, each
+//! only when it is new: a replay may end at any moment.
+//!
+//! The second pass watches those lines alone. Each access to them is kept with its
+//! registers and the words of its stack, and a pair that races goes to the findings.
+//!
+//! Edges come from the events of the replay, in the recorded order, by what each kind
+//! means ([`edges`]).
+//!
+//! All of it runs natively (`relive_dbi::native`), with every signal put off, while
+//! the rest of the runtime is translated. Nothing of it is reached, and one flag is all
+//! that is asked, where no races are looked for.
+
+mod edges;
+mod ledger;
+mod second;
+mod state;
+
+use crate::object::Cell;
+use crate::runtime;
+use crate::thread;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
+use relive_order::Kind;
+use relive_race::Line;
+pub(crate) use relive_race::Touch;
+use relive_trace::control::flag;
+use state::State;
+
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// What a thread did that the detector must know of.
+#[derive(Debug)]
+enum Act<'a> {
+    /// An event with the clocks of its objects, by which they are known here.
+    Event { kind: Kind, cells: &'a [&'a Cell] },
+    /// A thread was made, which does not run yet.
+    Created(u32),
+    /// The end of a thread was waited for.
+    Joined(u32),
+    /// An initialiser that another thread has run is done.
+    Done(&'a Cell),
+    /// The process is a new one, with this thread alone.
+    Forked,
+    /// Memory that is another thing from here on.
+    Fresh(Range<u64>),
+    /// A block of the heap was given out, of which so many bytes were asked for.
+    Allocated { block: Range<u64>, asked: u64 },
+    /// A block of the heap is about to be given back.
+    Freed(Range<u64>),
+    /// The kernel read or wrote there for the program, or the recording did in its place.
+    ByCall { written: bool, range: Range<u64> },
+}
+
+/// Whether races are looked for in this process.
+#[inline(always)]
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// Which pass the session wants.
+fn wanted() -> Option<Pass> {
+    if runtime::process_mode() != runtime::Mode::Replay {
+        return None;
+    }
+    if runtime::has_flag(flag::RACES) {
+        Some(Pass::First)
+    } else if runtime::has_flag(flag::RACES_WATCHED) {
+        Some(Pass::Second)
+    } else {
+        None
+    }
+}
+
+/// The two passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    First,
+    Second,
+}
+
+/// At start-up: looks for races from now on, if the session wants it.
+pub fn begin() {
+    let Some(pass) = wanted() else { return };
+    State::begin(pass, thread::current().index);
+    ON.store(true, Ordering::Release);
+}
+
+/// An event takes effect: in its turn, before another one of its objects may.
+#[inline(always)]
+pub fn event(kind: Kind, cells: &[&Cell]) {
+    if is_on() {
+        act(&Act::Event { kind, cells });
+    }
+}
+
+/// The calling thread is about to make this one.
+pub fn created(index: u32) {
+    if is_on() {
+        act(&Act::Created(index));
+    }
+}
+
+/// The calling thread has waited for the end of this one.
+pub fn joined(index: u32) {
+    if is_on() {
+        act(&Act::Joined(index));
+    }
+}
+
+/// The calling thread found an initialiser done.
+pub fn done(cell: &Cell) {
+    if is_on() {
+        act(&Act::Done(cell));
+    }
+}
+
+/// In a fork child, whose one thread is known by now.
+pub fn forked() {
+    if is_on() {
+        act(&Act::Forked);
+    }
+}
+
+/// What lies in a range is another thing from here on: a stack, a mapping.
+#[inline]
+pub fn fresh(start: usize, bytes: usize) {
+    if is_on() {
+        act(&Act::Fresh(range(start, bytes)));
+    }
+}
+
+/// A block of the heap was given out, for `asked` bytes.
+#[inline]
+pub fn allocated(start: usize, bytes: usize, asked: usize) {
+    if is_on() {
+        act(&Act::Allocated { block: range(start, bytes), asked: asked as u64 });
+    }
+}
+
+/// A block of the heap is about to be given back.
+#[inline]
+pub fn freed(start: usize, bytes: usize) {
+    if is_on() {
+        act(&Act::Freed(range(start, bytes)));
+    }
+}
+
+/// A call's result was laid there.
+#[inline]
+pub fn written(start: usize, bytes: usize) {
+    if is_on() {
+        act(&Act::ByCall { written: true, range: range(start, bytes) });
+    }
+}
+
+/// A call took so many bytes from there.
+#[inline]
+pub fn given(start: usize, bytes: usize) {
+    if is_on() && bytes > 0 {
+        act(&Act::ByCall { written: false, range: range(start, bytes) });
+    }
+}
+
+fn range(start: usize, bytes: usize) -> Range<u64> {
+    start as u64..start.saturating_add(bytes) as u64
+}
+
+#[inline(never)]
+fn act(act: &Act<'_>) {
+    // A thread that nobody announced takes no part.
+    if thread::current_if_known().is_some() {
+        relive_dbi::native(carry_out, core::ptr::from_ref(act).addr());
+    }
+}
+
+/// An access of the program to a watched line.
+#[derive(Debug)]
+pub(crate) struct Access {
+    pub(crate) touch: Touch,
+    pub(crate) range: Range<u64>,
+    /// The general registers, by the processor's number.
+    pub(crate) general: [u64; 16],
+    /// The instruction.
+    pub(crate) ip: u64,
+    /// What is read, if that is known.
+    pub(crate) value: Option<u64>,
+}
+
+/// The calling thread is about to access a watched line. Natively.
+pub(crate) fn access(access: &Access) {
+    if is_on() && thread::current_if_known().is_some() {
+        State::get().access(thread::current().index, access);
+    }
+}
+
+/// Gets lines, and ranges that locked instructions touched.
+pub(crate) type Lines<'a> = &'a mut dyn FnMut(&[Line]);
+pub(crate) type Locked<'a> = &'a mut dyn FnMut(Range<u64>);
+/// Takes what a thread touched.
+pub(crate) type Take<'a> = &'a mut dyn FnMut(Lines<'_>, Locked<'_>);
+
+/// The calling thread's log is full. `take` takes what it has.
+pub(crate) fn full(take: Take<'_>) {
+    if is_on() && thread::current_if_known().is_some() {
+        State::get().full(thread::current().index, take);
+    }
+}
+
+/// The process is not translated after all.
+pub(crate) fn give_up() {
+    if ON.swap(false, Ordering::AcqRel) {
+        State::get().say_it_ran_natively();
+    }
+}
+
+/// The lines to watch, in the second pass.
+pub(crate) fn watched_lines() -> alloc::vec::Vec<u64> {
+    if wanted() == Some(Pass::Second) { second::Second::lines() } else { alloc::vec::Vec::new() }
+}
+
+extern "C" fn carry_out(act: usize) {
+    // SAFETY: `act` waits for this with its argument borrowed.
+    let act = unsafe { &*(act as *const Act<'_>) };
+    State::get().act(thread::current().index, act);
+}
+
+/// Runs `fork` while no other thread is within the detector. Natively.
+pub(crate) fn around_fork(fork: &mut dyn FnMut()) {
+    if is_on() { State::get().around_fork(fork) } else { fork() }
+}
+
+/// The calling thread ends: natively, at its last call.
+pub(crate) fn thread_ends() {
+    if is_on() && thread::current_if_known().is_some() {
+        State::get().ends(thread::current().index);
+    }
+}

@@ -1,0 +1,101 @@
+//! A race in the words that `relive-findings` reads.
+//!
+//! Apart from what is known of it: here is the layout alone, one record after the other
+//! (see the table at the head of `relive-findings`' `wire.rs`, whose tests read what is
+//! written here).
+
+use super::{Block, Met, Operation, Origin, Record};
+use alloc::vec::Vec;
+use relive_race::{Kind, Touch};
+use relive_sys::maps;
+use relive_trace::races::told::{MAGIC, VERSION, tag};
+
+fn record(words: &mut Vec<u64>, tag: u64, content: &[u64]) {
+    words.extend_from_slice(&[tag, content.len() as u64]);
+    words.extend_from_slice(content);
+}
+
+fn text(words: &mut Vec<u64>, text: &[u8]) {
+    words.extend_from_slice(&[tag::TEXT, 1 + text.len().div_ceil(8) as u64, text.len() as u64]);
+    words.extend(text.chunks(8).map(|bytes| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    }));
+}
+
+/// What comes first.
+pub(super) fn header() -> Vec<u64> {
+    let mut words = Vec::new();
+    record(&mut words, tag::HEADER, &[MAGIC, VERSION]);
+    words
+}
+
+/// The files whose code is mapped. The launcher, which reads them, knows how their addresses follow from where they lie.
+pub(super) fn modules() -> Vec<u64> {
+    let mut words = Vec::new();
+    maps::each_file_of_code(|range, offset, path| {
+        let (start, end) = (range.start as u64, range.end as u64);
+        record(&mut words, tag::MODULE, &[start, end, start.wrapping_sub(offset as u64)]);
+        text(&mut words, path.strip_suffix(&[0]).unwrap_or(path));
+    });
+    words
+}
+
+/// Who made a thread. Its name is the launcher's to know.
+pub(super) fn thread(words: &mut Vec<u64>, number: u32, created: &Origin) {
+    record(words, tag::THREAD, &[u64::from(number), u64::from(created.thread), 0, 0]);
+    text(words, b"");
+    record(words, tag::SNAPSHOT, &created.snapshot);
+}
+
+/// The block in which the bytes of the race before lie.
+pub(super) fn block(words: &mut Vec<u64>, start: u64, block: &Block) {
+    record(words, tag::BLOCK, &[start, block.size]);
+    for origin in [Some(&block.allocated), block.freed.as_ref()].into_iter().flatten() {
+        record(words, tag::ORIGIN, &[u64::from(origin.thread)]);
+        record(words, tag::SNAPSHOT, &origin.snapshot);
+    }
+}
+
+/// A race with its two accesses.
+pub(super) fn race(words: &mut Vec<u64>, met: &Met, certain: bool, accesses: [&Record; 2]) {
+    let kind = match met.kind {
+        Kind::Accesses => 0,
+        Kind::Free | Kind::Freed | Kind::Frees => 1,
+        Kind::UseAfterFree | Kind::DoubleFree => 2,
+    };
+    let certainty = match (met.perhaps_atomic, certain) {
+        (true, _) => 2,
+        (false, true) => 0,
+        (false, false) => 1,
+    };
+    let bytes = met.bytes >> met.bytes.trailing_zeros();
+    record(words, tag::RACE, &[met.address(), bytes, kind, certainty, 1]);
+    for access in accesses {
+        one(words, access);
+    }
+}
+
+fn one(words: &mut Vec<u64>, access: &Record) {
+    let kind = match access.touch {
+        Touch::Read => 0,
+        Touch::Write => 1,
+        Touch::Locked => 3,
+        Touch::Free => 4,
+    };
+    let (known, value) = access.value.map_or((0, 0), |value| (1, value));
+    let thread = u64::from(access.thread);
+    let content = [thread, access.event, 0, kind, access.address, access.size, known, value, 0];
+    record(words, tag::ACCESS, &content);
+    record(words, tag::SNAPSHOT, &access.snapshot);
+    for held in &access.locks {
+        record(words, tag::LOCK, &[held.key, u64::from(held.shared)]);
+    }
+    for (side, operation) in [(0, access.before), (1, access.after)] {
+        if let Some(Operation { event, kind, key }) = operation {
+            record(words, tag::SYNC, &[side, event, key]);
+            text(words, kind.name().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! What the detector knows in this process, and what each act does to it.
+//!
+//! Apart from its borders: here stands in which order segments are handed over and
+//! clocks move. A segment goes to the histories before its thread releases anything
+//! after it; where an acquire ends one, it goes there with the clock that it had.
+
+use super::edges::{self, Edge};
+use super::ledger::Ledger;
+use super::second::Second;
+use super::{Act, Pass, Take};
+use crate::object::Cell;
+use crate::translation;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::Range;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use relive_order::Kind;
+use relive_race::{Clock, Clocks, History, Line, Race, Touch, by_shard, pieces, shard_of};
+use relive_sys::lock::Lock;
+use relive_trace::races::FOUND;
+use relive_trace::races::word::{self, not_translated};
+
+/// More threads than that hardly ever check at the same time.
+const SHARDS: usize = 32;
+
+/// The detector of this process.
+pub(super) struct State {
+    pass: Pass,
+    clocks: Lock<Clocks>,
+    histories: [Lock<History>; SHARDS],
+    found: Lock<Found>,
+    /// Who holds which lock for writing.
+    writers: Lock<BTreeSet<(u32, u64)>>,
+    second: Lock<Second>,
+}
+
+/// What the first pass has told the launcher.
+struct Found {
+    ledger: Ledger,
+    /// By lines: bytes that race.
+    racing: BTreeMap<u64, u64>,
+    /// Lines with the bytes of a synchronisation variable.
+    variables: BTreeSet<(u64, u64)>,
+}
+
+impl Found {
+    fn new() -> Self {
+        Self { ledger: Ledger::new(FOUND), racing: BTreeMap::new(), variables: BTreeSet::new() }
+    }
+}
+
+static STATE: AtomicPtr<State> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The name by which objects are known to the clocks.
+fn key(cell: &Cell) -> u64 {
+    core::ptr::from_ref(cell).addr() as u64
+}
+
+impl State {
+    /// Makes the process's detector.
+    pub(super) fn begin(pass: Pass, first: u32) {
+        let state = Box::new(Self {
+            pass,
+            clocks: Lock::new(Clocks::new()),
+            histories: core::array::from_fn(|_| Lock::new(History::new())),
+            found: Lock::new(Found::new()),
+            writers: Lock::new(BTreeSet::new()),
+            second: Lock::new(Second::new(pass)),
+        });
+        start(&state.clocks, first);
+        STATE.store(Box::leak(state), Ordering::Release);
+    }
+
+    /// That of this process.
+    pub(super) fn get() -> &'static Self {
+        // SAFETY: null or a leaked box.
+        unsafe { STATE.load(Ordering::Acquire).as_ref() }.expect("races are looked for")
+    }
+
+    /// What the thread `me` does.
+    pub(super) fn act(&self, me: u32, act: &Act<'_>) {
+        match act {
+            Act::Event { kind, cells } => self.event(me, *kind, cells),
+            Act::Created(child) => {
+                self.settle(me);
+                self.hand_over(me);
+                let made = self.clocks.lock().create(me, *child);
+                assert_eq!(made, Ok(()), "a thread is made once");
+                if self.pass == Pass::Second {
+                    self.second.lock().created(me, *child);
+                }
+            }
+            Act::Joined(other) => {
+                let mut clocks = self.clocks.lock();
+                let ended = clocks.join(me, *other);
+                clocks.forget_thread(*other);
+                drop(clocks);
+                self.ended(ended);
+            }
+            Act::Done(cell) => {
+                let ended = self.clocks.lock().acquire(me, key(cell));
+                self.ended(ended);
+            }
+            Act::Forked => self.fork(me),
+            Act::Fresh(range) => self.fresh(me, range),
+            Act::Allocated { block, asked } => {
+                self.fresh(me, block);
+                if self.pass == Pass::Second {
+                    self.second.lock().allocated(me, block, *asked);
+                }
+            }
+            Act::Freed(range) => self.free(me, range),
+            Act::ByCall { written, range } => self.by_call(me, *written, range),
+        }
+    }
+
+    fn event(&self, me: u32, kind: Kind, cells: &[&Cell]) {
+        self.settle(me);
+        let first = edges::of(kind, cells.first().copied());
+        if matches!(first, Edge::Release | Edge::ReleaseEither | Edge::Transfer | Edge::Arrive | Edge::Flush) {
+            self.hand_over(me);
+        }
+        for cell in cells {
+            self.edge(me, edges::of(kind, Some(cell)), key(cell));
+        }
+        if kind == Kind::Exit && self.pass == Pass::First {
+            self.say_what_was_missed();
+        }
+        if self.pass == Pass::Second {
+            self.second.lock().event(me, kind, cells.first().map_or(0, |cell| key(cell)));
+        }
+    }
+
+    /// The process is about to end: what it did unobserved.
+    fn say_what_was_missed(&self) {
+        let found = self.found.lock();
+        let [pieces, threads] = translation::not_translated();
+        for (what, count) in [(not_translated::PIECE, pieces), (not_translated::THREAD, threads)] {
+            if count > 0 {
+                found.ledger.append(&[word::NATIVE, what, count]);
+            }
+        }
+        translation::unknown(|mnemonic, count| found.ledger.append(&[word::UNKNOWN, mnemonic, count]));
+    }
+
+    /// What the thread has read of synchronisation variables counts before whatever it does next.
+    fn settle(&self, me: u32) {
+        if self.pass == Pass::Second {
+            let mut second = self.second.lock();
+            second.settle(me, &mut self.clocks.lock());
+        }
+    }
+
+    /// Nothing of the process was observed.
+    pub(super) fn say_it_ran_natively(&self) {
+        if self.pass == Pass::First {
+            self.found.lock().ledger.append(&[word::NATIVE, not_translated::PROCESS, 1]);
+        }
+    }
+
+    fn edge(&self, me: u32, edge: Edge, key: u64) {
+        let mut clocks = self.clocks.lock();
+        let ended = match edge {
+            Edge::Acquire => clocks.acquire(me, key),
+            Edge::AcquireShared => clocks.acquire_shared(me, key),
+            Edge::AcquireAsWriter => {
+                self.writers.lock().insert((me, key));
+                clocks.acquire(me, key)
+            }
+            Edge::Depart => clocks.depart(me, key),
+            Edge::ReleaseEither if !self.writers.lock().remove(&(me, key)) => {
+                clocks.release_shared(me, key);
+                None
+            }
+            Edge::Release | Edge::ReleaseEither => {
+                clocks.release(me, key);
+                None
+            }
+            Edge::Transfer => {
+                clocks.transfer(me, key);
+                None
+            }
+            Edge::Arrive => {
+                clocks.arrive(me, key, None);
+                None
+            }
+            Edge::Flush | Edge::Nothing => None,
+        };
+        drop(clocks);
+        self.ended(ended);
+    }
+
+    /// An acquire has ended a segment with this clock.
+    fn ended(&self, clock: Option<Clock>) {
+        if let Some(clock) = clock {
+            self.check(&clock);
+        }
+    }
+
+    /// Holds what the thread did since its last synchronisation against what others did.
+    fn hand_over(&self, me: u32) {
+        let clock = self.clocks.lock().current(me).clone();
+        self.check(&clock);
+    }
+
+    /// The calling thread's lines, as those of the segment with this clock.
+    fn check(&self, clock: &Clock) {
+        translation::take_accesses(|lines| self.hold(clock, lines), |range| self.variable(&range));
+    }
+
+    /// The thread's log is full in the middle of a segment.
+    pub(super) fn full(&self, me: u32, take: Take<'_>) {
+        let clock = self.clocks.lock().current(me).clone();
+        take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(&range));
+    }
+
+    /// Lines of one segment: neighbours mostly belong to one shard.
+    fn hold(&self, clock: &Clock, lines: &[Line]) {
+        // The second pass has its accesses one by one.
+        if self.pass == Pass::Second {
+            return;
+        }
+        for part in lines.chunk_by(|one, next| shard_of(one.number, SHARDS) == shard_of(next.number, SHARDS)) {
+            let mut history = self.histories[shard_of(part[0].number, SHARDS)].lock();
+            history.check(clock, part, &mut |race| self.tell(race));
+        }
+    }
+
+    /// Tells the launcher of a racing line, and of each byte once.
+    fn tell(&self, race: Race) {
+        if race.older.thread() == race.newer.thread() {
+            return;
+        }
+        let mut found = self.found.lock();
+        let told = found.racing.entry(race.line).or_default();
+        let new = race.bytes() & !*told;
+        *told |= new;
+        if new != 0 {
+            found.ledger.append(&[word::RACING, race.line, new]);
+        }
+    }
+
+    /// A locked instruction touched a range.
+    fn variable(&self, range: &Range<u64>) {
+        let mut found = self.found.lock();
+        for (line, bytes) in pieces(range.clone()) {
+            if found.variables.insert((line, bytes)) {
+                found.ledger.append(&[word::VARIABLE, line, bytes]);
+            }
+        }
+    }
+
+    fn fresh(&self, me: u32, range: &Range<u64>) {
+        if translation::covers(range) {
+            self.hand_over(me);
+        }
+        match self.pass {
+            Pass::First => {
+                for (shard, part) in by_shard(range.clone(), SHARDS) {
+                    self.histories[shard].lock().fresh(part);
+                }
+            }
+            Pass::Second => self.second.lock().fresh(range.clone()),
+        }
+        self.clocks.lock().forget_range(range.clone());
+    }
+
+    fn free(&self, me: u32, range: &Range<u64>) {
+        self.settle(me);
+        let clock = self.clocks.lock().current(me).clone();
+        match self.pass {
+            Pass::First => {
+                self.check(&clock);
+                for (shard, part) in by_shard(range.clone(), SHARDS) {
+                    self.histories[shard].lock().free(&clock, part, &mut |race| self.tell(race));
+                }
+            }
+            Pass::Second => self.second.lock().free(me, &clock, range.clone()),
+        }
+    }
+
+    fn by_call(&self, me: u32, written: bool, range: &Range<u64>) {
+        self.settle(me);
+        let clock = self.clocks.lock().current(me).clone();
+        match self.pass {
+            Pass::First => {
+                for (number, bytes) in pieces(range.clone()) {
+                    let (read, written) = if written { (0, bytes) } else { (bytes, 0) };
+                    self.hold(&clock, &[Line { number, read, written }]);
+                }
+            }
+            Pass::Second => {
+                let touch = if written { Touch::Write } else { Touch::Read };
+                self.second.lock().by_runtime(me, &clock, touch, range.clone());
+            }
+        }
+    }
+
+    /// Runs `fork` with every lock, in the order in which others take them.
+    pub(super) fn around_fork(&self, fork: &mut dyn FnMut()) {
+        let first = (self.second.lock(), self.clocks.lock(), self.writers.lock());
+        let histories = self.histories.each_ref().map(Lock::lock);
+        let found = self.found.lock();
+        fork();
+        drop((found, histories, first));
+    }
+
+    /// The process has this thread alone, and none of what others did can race with it.
+    fn fork(&self, me: u32) {
+        *self.clocks.lock() = Clocks::new();
+        start(&self.clocks, me);
+        for history in &self.histories {
+            *history.lock() = History::new();
+        }
+        *self.found.lock() = Found::new();
+        self.writers.lock().clear();
+        *self.second.lock() = Second::new(self.pass);
+    }
+
+    /// The thread's last call.
+    pub(super) fn ends(&self, me: u32) {
+        self.settle(me);
+        self.hand_over(me);
+        self.clocks.lock().end(me);
+    }
+
+    /// An access to a watched line, before it happens.
+    pub(super) fn access(&self, me: u32, access: &super::Access) {
+        let mut second = self.second.lock();
+        let mut clocks = self.clocks.lock();
+        second.access(me, &mut clocks, access);
+    }
+}
+
+fn start(clocks: &Lock<Clocks>, thread: u32) {
+    let started = clocks.lock().start(thread);
+    assert_eq!(started, Ok(()), "a process's first thread starts once");
+}

@@ -1,0 +1,132 @@
+//! The translator with the tool that notes accesses.
+//!
+//! Apart from the plain one: here is what the detector asks of it.
+
+mod observed;
+
+use super::{Process, engine, map};
+use crate::races::{self, Touch};
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use relive_accesses::{Accesses, Kind, Segment, Sink, Tables, WatchedAccess};
+use relive_dbi::{Context, Engine, Error, read_own_memory};
+use relive_race::Line;
+use relive_sys::maps;
+use relive_sys::signal::is_own_code;
+
+type Noting = Engine<Process, Accesses<'static, Watcher>>;
+
+static ENGINE: AtomicPtr<Noting> = AtomicPtr::new(core::ptr::null_mut());
+static TABLES: Tables = Tables::new();
+
+/// Lines that are handed over at a time.
+const BATCH: usize = 32;
+
+/// Who is told of accesses.
+struct Watcher;
+
+impl Sink for Watcher {
+    fn observes(&self, ip: u64) -> bool {
+        !is_own_code(ip as usize) && observed::is_observed(ip)
+    }
+
+    fn observes_reads(&self, ip: u64) -> bool {
+        observed::is_read(ip)
+    }
+
+    fn full(&self, segment: &mut Segment<'_, '_, '_, Self>) {
+        races::full(&mut |lines, locked| take(segment, lines, locked));
+    }
+
+    fn watched(&self, context: &Context, access: &WatchedAccess) {
+        let touch = match access.kind {
+            Kind::Read => Touch::Read,
+            Kind::Write => Touch::Write,
+            Kind::Locked => Touch::Locked,
+        };
+        let (range, ip) = (access.address..access.address + access.bytes, context.ip);
+        let mut value = [0; 8];
+        let bytes = (access.bytes as usize).min(8);
+        let read =
+            touch == Touch::Read && access.bytes <= 8 && read_own_memory(access.address, &mut value[..bytes]) == bytes;
+        let value = read.then(|| u64::from_le_bytes(value));
+        races::access(&races::Access { touch, range, general: context.general, ip, value });
+    }
+}
+
+/// The process runs translated from here on, and its accesses are noted.
+///
+/// # Safety
+/// As for [`super::begin`].
+pub(super) unsafe fn begin(dispatched: bool) -> Result<(), Error> {
+    let lines = races::watched_lines();
+    let places = (lines.len() * 2).next_power_of_two().max(64);
+    let memory = map(places * size_of::<AtomicU64>()).ok_or(Error::Memory)?;
+    // SAFETY: the new mapping, whose words are zero; it stays.
+    let watched: &'static [AtomicU64] = unsafe { NonNull::slice_from_raw_parts(memory.cast(), places).as_ref() };
+    let tool = Accesses::new(&TABLES, watched, Watcher);
+    // Where accesses are told one by one, each stands for its own instruction.
+    let tool = if lines.is_empty() { tool } else { tool.exactly() };
+    for line in lines {
+        let watched = tool.watch(line);
+        assert!(watched.is_ok(), "there are twice as many places as lines");
+    }
+    observed::look_up();
+    maps::each(|range| {
+        TABLES.cover(&(range.start as u64..range.end as u64));
+    });
+    let engine = engine(tool)?;
+    ENGINE.store(core::ptr::from_ref(engine).cast_mut(), Ordering::Release);
+    // SAFETY: the caller's promise.
+    unsafe { engine.begin(dispatched) }
+}
+
+fn noting() -> &'static Noting {
+    // SAFETY: null, or the engine, which stays.
+    unsafe { ENGINE.load(Ordering::Acquire).as_ref() }.expect("accesses are noted")
+}
+
+/// Takes what the calling thread touched since this was last called. Natively.
+pub(crate) fn take_accesses(lines: impl FnMut(&[Line]), locked: impl FnMut(Range<u64>)) {
+    let engine = noting();
+    // SAFETY: the calling thread is attached, and outside of the cache.
+    let mut memory = unsafe { engine.tool_memory() };
+    take(&mut engine.tool().segment(&mut memory), lines, locked);
+}
+
+fn take(
+    segment: &mut Segment<'_, '_, '_, Watcher>,
+    mut lines: impl FnMut(&[Line]),
+    mut locked: impl FnMut(Range<u64>),
+) {
+    let mut batch = [Line { number: 0, read: 0, written: 0 }; BATCH];
+    let mut count = 0;
+    segment.take(|line| {
+        batch[count] = line;
+        count += 1;
+        if count == BATCH {
+            lines(&batch);
+            count = 0;
+        }
+    });
+    lines(&batch[..count]);
+    segment.take_locked(|bytes| locked(bytes.address..bytes.address + u64::from(bytes.bytes)));
+}
+
+/// The general registers with which the calling thread left the cache, and where. Natively.
+pub(crate) fn registers() -> ([u64; 16], u64) {
+    // SAFETY: as in `take_accesses`.
+    let context = unsafe { noting().context() };
+    (context.general, context.ip)
+}
+
+/// Instructions whose bytes nobody can tell, by iced's numbers, and how often they ran.
+pub(crate) fn unknown(mut visit: impl FnMut(u64, u64)) {
+    noting().tool().unobserved().for_each(|(mnemonic, count)| visit(mnemonic as u64, count));
+}
+
+/// Something was mapped there: accesses of the calling thread must be taken first if this says so.
+pub(crate) fn covers(range: &Range<u64>) -> bool {
+    TABLES.cover(range)
+}

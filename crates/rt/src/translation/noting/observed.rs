@@ -1,0 +1,132 @@
+//! Whose accesses count: the program's and its libraries', not those that the C
+//! library, the loader and the C++ runtime make for themselves.
+//!
+//! Their own state is under locks of theirs that nobody records, or is atomic in ways
+//! that only they know; a race there is no finding about the program. What they do to
+//! the program's memory by functions whose purpose that is (`memcpy`, `strlen` and
+//! their kin) counts.
+
+use alloc::vec::Vec;
+use core::ffi::CStr;
+use core::ops::Range;
+use relive_sys::lock::Lock;
+use relive_sys::lookup::next_symbol;
+use relive_sys::maps;
+
+/// Files whose code is not looked at, by the beginnings of their names.
+const RUNTIME: &[&[u8]] =
+    &[b"libc.so", b"libc-", b"ld-linux", b"ld-2", b"libpthread", b"libgcc_s", b"libstdc++", b"libm.so"];
+
+/// Functions of libc that work on memory of their callers.
+const FUNCTIONS: &[&CStr] = &[
+    c"memcpy",
+    c"memmove",
+    c"mempcpy",
+    c"memccpy",
+    c"memset",
+    c"memcmp",
+    c"bcmp",
+    c"bcopy",
+    c"bzero",
+    c"explicit_bzero",
+    c"swab",
+    c"wmemcpy",
+    c"wmemmove",
+    c"wmemset",
+    c"wmemcmp",
+    c"__memcpy_chk",
+    c"__memmove_chk",
+    c"__memset_chk",
+];
+/// Those that look for an end: they read whole vectors, with bytes behind the end and before the beginning which are
+/// nobody's access. Only what they write counts.
+const UP_TO_AN_END: &[&CStr] = &[
+    c"strcpy",
+    c"strncpy",
+    c"stpcpy",
+    c"stpncpy",
+    c"strcat",
+    c"strncat",
+    c"wcscpy",
+    c"wcsncpy",
+    c"wcscat",
+    c"__strcpy_chk",
+    c"__strncpy_chk",
+    c"__strcat_chk",
+    c"__stpcpy_chk",
+];
+/// No such function is longer.
+const LONGEST: u64 = 4096;
+
+struct Known {
+    /// Mapped code, and whether it counts.
+    files: Vec<(Range<u64>, bool)>,
+    /// Of what does not count, what does; by their beginnings, and whether its reads count.
+    functions: Vec<(Range<u64>, bool)>,
+}
+
+static KNOWN: Lock<Known> = Lock::new(Known { files: Vec::new(), functions: Vec::new() });
+
+/// Looks the functions up, once, before anything is translated.
+pub(super) fn look_up() {
+    let named = FUNCTIONS.iter().map(|name| (name, true)).chain(UP_TO_AN_END.iter().map(|name| (name, false)));
+    let mut found: Vec<(u64, bool)> = named.map(|(name, reads)| (next_symbol(name, None) as u64, reads)).collect();
+    found.retain(|&(start, _)| start != 0);
+    found.sort_unstable();
+    found.dedup_by_key(|function| function.0);
+    let ends = found.iter().skip(1).map(|function| function.0).chain([u64::MAX]);
+    let functions =
+        found.iter().zip(ends).map(|(&(start, reads), next)| (start..next.min(start.saturating_add(LONGEST)), reads));
+    KNOWN.lock().functions = functions.collect();
+}
+
+/// Whether what the instruction at `ip` reads counts, where its accesses do.
+pub(super) fn is_read(ip: u64) -> bool {
+    KNOWN.lock().function(ip).unwrap_or(true)
+}
+
+impl Known {
+    /// Whether the function at `ip` has reads that count, if it is one of those.
+    fn function(&self, ip: u64) -> Option<bool> {
+        let behind = self.functions.partition_point(|function| function.0.start <= ip);
+        let (range, reads) = &self.functions[behind.checked_sub(1)?];
+        range.contains(&ip).then_some(*reads)
+    }
+}
+
+/// Whether accesses of the instruction at `ip` count.
+pub(super) fn is_observed(ip: u64) -> bool {
+    let mut known = KNOWN.lock();
+    let known = &mut *known;
+    let counts = find(&known.files, ip).unwrap_or_else(|| {
+        read(&mut known.files);
+        // Code that is in no file was made by the program.
+        find(&known.files, ip).unwrap_or(true)
+    });
+    counts || known.function(ip).is_some()
+}
+
+fn find(files: &[(Range<u64>, bool)], ip: u64) -> Option<bool> {
+    files.iter().find(|(range, _)| range.contains(&ip)).map(|(_, counts)| *counts)
+}
+
+fn read(files: &mut Vec<(Range<u64>, bool)>) {
+    files.clear();
+    maps::each_file_of_code(|range, _, path| {
+        let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+        let counts = !RUNTIME.iter().any(|beginning| name.starts_with(beginning));
+        files.push((range.start as u64..range.end as u64, counts));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_observed;
+
+    #[test]
+    fn own_code_counts_and_the_c_librarys_does_not() {
+        assert!(is_observed(own_code_counts_and_the_c_librarys_does_not as *const () as u64));
+        let exit = relive_sys::lookup::next_symbol(c"exit", None);
+        assert!(exit != 0 && !is_observed(exit as u64));
+    }
+}
