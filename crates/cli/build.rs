@@ -25,6 +25,9 @@ const SOURCES: &[&str] = &[
     "crates/symbols",
     "crates/calls",
     "crates/heap",
+    "crates/dbi",
+    "crates/race",
+    "crates/accesses",
     "crates/trace",
 ];
 /// What the outer cargo puts into our environment for its own compiler calls and must not reach the inner one:

@@ -6,6 +6,7 @@ use crate::completions::{CompletionsArgs, ManArgs};
 use crate::doctor::DoctorArgs;
 use crate::dump::DumpArgs;
 use crate::ls::LsArgs;
+use crate::pack::{PackArgs, UnpackArgs};
 use crate::rm::RmArgs;
 use crate::stats::StatsArgs;
 use clap::{Args, Parser, Subcommand};
@@ -29,10 +30,18 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Run a recording again
     Replay(ReplayArgs),
+    /// Replay a recording with a detector of data races
+    Races(RacesArgs),
+    /// Run a program under the translator, neither recorded nor replayed
+    Run(RunArgs),
     /// Count what a recording holds
     Stats(StatsArgs),
     /// Print a recording's records
     Dump(DumpArgs),
+    /// Put a trace and the programs in it into one file
+    Pack(PackArgs),
+    /// Make a trace folder of a packed trace
+    Unpack(UnpackArgs),
     /// List the traces
     Ls(LsArgs),
     /// Remove traces
@@ -76,6 +85,103 @@ pub(crate) struct RecordArgs {
     /// Say nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// What to do with the recording once it is made; implies --environment
+    ///
+    /// races: looks for data races, as `relive races` does, and prints what it finds on standard error. The exit status is
+    /// the program's, unless that is 0: then it is that of `relive races`.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) then: Option<Then>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+impl RecordArgs {
+    /// Those of a recording for `relive races --live`.
+    pub(crate) fn of_environment(program: Vec<OsString>, quiet: bool) -> Self {
+        Self {
+            output: None,
+            environment: true,
+            redact_env: Vec::new(),
+            duration: None,
+            max_size: None,
+            quiet,
+            then: None,
+            program,
+        }
+    }
+}
+
+/// What follows a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Then {
+    /// `relive races`
+    Races,
+}
+
+/// `relive races`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The exit status is 0 if no race was found, 66 if there are some, 125 if the replay went another \
+way than the recording or the recording can't be used."
+)]
+pub(crate) struct RacesArgs {
+    /// The trace, recorded with --environment: a folder, a packed file, or a name in the trace folder [default: the latest]
+    pub(crate) trace: Option<PathBuf>,
+    /// How to print what was found
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: RacesFormat,
+    /// Hide the races that a file of suppressions, in the syntax of `ThreadSanitizer`, names; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) suppressions: Vec<PathBuf>,
+    /// Replay although this processor lacks features that the recording's had
+    #[arg(long)]
+    pub(crate) allow_processor: bool,
+    /// Say nothing but the findings and errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Record a program first, and look for races in that run
+    #[arg(long, requires = "program", conflicts_with = "trace")]
+    pub(crate) live: bool,
+    /// With --live: the program and its arguments
+    #[arg(last = true, requires = "live", value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+impl RacesArgs {
+    /// Those for a recording that was just made.
+    pub(crate) fn of_recording(quiet: bool) -> Self {
+        Self {
+            trace: None,
+            format: RacesFormat::Text,
+            suppressions: Vec::new(),
+            allow_processor: false,
+            quiet,
+            live: false,
+            program: Vec::new(),
+        }
+    }
+}
+
+/// How races are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RacesFormat {
+    /// For people
+    Text,
+    /// One object; its schema is docs/races.schema.json
+    Json,
+    /// SARIF 2.1.0, for code review tools
+    Sarif,
+}
+
+/// `relive run`
+#[derive(Debug, Args)]
+#[command(after_help = "The exit status is the program's; 126 if it can't be executed, 127 if it wasn't found.")]
+pub(crate) struct RunArgs {
+    /// Translate all its code, with a tool that inserts nothing: what `relive races` does to a program, without the
+    /// detector
+    #[arg(long, required = true)]
+    pub(crate) dbi: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
@@ -87,8 +193,16 @@ pub(crate) struct RecordArgs {
 replay went another way than the recording.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ReplayArgs {
-    /// The trace: a folder, or a name in the trace folder [default: the latest]
+    /// The trace: a folder, a packed file, or a name in the trace folder [default: the latest]
     pub(crate) trace: Option<PathBuf>,
+    /// Of a recorded tree of processes, replay only this one; `relive stats` lists them with their numbers
+    ///
+    /// It must have been recorded with --environment. What the process wrote to its standard output and error is shown,
+    /// wherever that led; the exit status is its own. Its ancestors run up to the fork that leads to it, and show
+    /// nothing; no other process is started, its own children neither. With --gdb, gdb is attached to it at its first
+    /// moment: set breakpoints and `continue`, where a replay of everything begins with `run`.
+    #[arg(long, value_name = "N")]
+    pub(crate) process: Option<u32>,
     /// Start gdb on the replay
     #[arg(long)]
     pub(crate) gdb: bool,
@@ -104,6 +218,12 @@ pub(crate) struct ReplayArgs {
     /// Replay although the program or a library was rebuilt
     #[arg(long)]
     pub(crate) allow_rebuilt: bool,
+    /// Replay although this processor lacks features that the recording's had
+    #[arg(long)]
+    pub(crate) allow_processor: bool,
+    /// Translate all code of the program, as `races` does, with a tool that inserts nothing
+    #[arg(long, conflicts_with = "gdb")]
+    pub(crate) dbi: bool,
     /// Say nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,

@@ -4,18 +4,19 @@
 //! fit into memory as text.
 
 use crate::output;
+use crate::pack;
 use crate::stats::end;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use relive_session::store::Store;
-use relive_trace::record::Record;
+use relive_session::lineage;
+use relive_trace::record::{Record, instruction};
 use relive_trace::recording::Recording;
 use relive_trace::stream::{Entry, ThreadStream};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `relive dump`
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ belongs to (counted from 0), its clock there (of a pair: the event's timestamp).
 timestamp one above the thread's event before. Lines of processes and threads come before their records."
 )]
 pub(crate) struct DumpArgs {
-    /// The trace: a folder, or a name in the trace folder [default: the latest]
+    /// The trace: a folder, a packed file, or a name in the trace folder [default: the latest]
     trace: Option<PathBuf>,
     /// Only this thread, by name such as 0.1; may be repeated
     #[arg(long, value_name = "NAME")]
@@ -127,7 +128,7 @@ impl Filter {
 
 /// Reads, filters and prints.
 pub(crate) fn run(options: &DumpArgs) -> Result<u8> {
-    let folder = Store::from_environment()?.resolve(options.trace.as_deref())?;
+    let folder = pack::find(options.trace.as_deref())?;
     let recording = Recording::open(&folder)?;
     let filter = Filter {
         threads: if options.thread.is_empty() { None } else { Some(named(&recording, &options.thread)?) },
@@ -136,9 +137,9 @@ pub(crate) fn run(options: &DumpArgs) -> Result<u8> {
     };
     if options.json {
         let trace = folder.to_string_lossy().into_owned();
-        output::print(|out| print_json(out, &trace, &recording, &filter))?;
+        output::print(|out| print_json(out, &trace, (&recording, &folder), &filter))?;
     } else {
-        output::print(|out| print_text(out, &recording, &filter))?;
+        output::print(|out| print_text(out, (&recording, &folder), &filter))?;
     }
     Ok(0)
 }
@@ -154,10 +155,15 @@ fn named(recording: &Recording, names: &[String]) -> Result<BTreeSet<u32>> {
     Ok(found)
 }
 
-fn print_text(out: &mut dyn Write, recording: &Recording, filter: &Filter) -> io::Result<()> {
-    for process in recording.processes() {
+fn print_text(out: &mut dyn Write, (recording, folder): (&Recording, &Path), filter: &Filter) -> io::Result<()> {
+    for (process, member) in recording.processes().zip(lineage::members(recording, folder)) {
         let (index, pid) = (process.index, process.pid);
-        writeln!(out, "process {index} pid={pid} threads={} end={:?}", process.threads.len(), end(process.end))?;
+        let (origin, threads, end) = (member.origin.to_string(), process.threads.len(), end(process.end));
+        write!(out, "process {index} pid={pid} from={origin:?} threads={threads} end={end:?}")?;
+        match member.program {
+            Some(program) => writeln!(out, " program={:?}", program.to_string_lossy())?,
+            None => writeln!(out)?,
+        }
     }
     for thread in filter.threads(recording) {
         let name = recording.name(thread.index);
@@ -170,13 +176,24 @@ fn print_text(out: &mut dyn Write, recording: &Recording, filter: &Filter) -> io
     Ok(())
 }
 
-fn print_json(out: &mut dyn Write, trace: &str, recording: &Recording, filter: &Filter) -> io::Result<()> {
-    let processes: Vec<Value> = recording
-        .processes()
-        .map(|process| {
-            json!({ "index": process.index, "pid": process.pid, "threads": process.threads, "end": end(process.end) })
+fn print_json(
+    out: &mut dyn Write,
+    trace: &str,
+    (recording, folder): (&Recording, &Path),
+    filter: &Filter,
+) -> io::Result<()> {
+    let processes = recording.processes().zip(lineage::members(recording, folder)).map(|(process, member)| {
+        json!({
+            "index": process.index,
+            "pid": process.pid,
+            "parent": member.origin.parent(),
+            "origin": member.origin.to_string(),
+            "program": member.program.map(|path| path.to_string_lossy().into_owned()),
+            "threads": process.threads,
+            "end": end(process.end),
         })
-        .collect();
+    });
+    let processes: Vec<Value> = processes.collect();
     let threads: Vec<Value> = filter
         .threads(recording)
         .map(|thread| {
@@ -239,8 +256,8 @@ fn record_fields(record: &Record) -> Fields {
         Record::Stream => Vec::new(),
         Record::Tally { family, count } => vec![("family", family.name().into()), ("count", count.into())],
         Record::Call { number, result, bytes, .. } => {
-            let name =
-                relive_calls::find(number.into()).map_or_else(|| number.to_string(), |call| call.name.to_owned());
+            let known = relive_calls::find(number.into()).map(|call| call.name).or_else(|| instruction::name(number));
+            let name = known.map_or_else(|| number.to_string(), str::to_owned);
             vec![("name", name.into()), ("result", result.into()), ("bytes", bytes.into())]
         }
     }

@@ -7,8 +7,8 @@
 use anyhow::{Context, Result};
 use relive_session::launch::Runtime;
 use std::env;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::Write;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ impl Embedded {
     fn file(&self) -> Result<PathBuf> {
         let folder = cache_folder()?;
         let path = folder.join(self.name);
-        if fs::read(&path).is_ok_and(|found| found == self.content) {
+        if holds(&path, self.content).unwrap_or(false) {
             return Ok(path);
         }
         self.unpack(&folder, &path)
@@ -64,7 +64,24 @@ impl Embedded {
     }
 }
 
-fn cache_folder() -> Result<PathBuf> {
+/// Whether a file has this content. By pieces: two megabytes of fresh memory cost more than reading them.
+fn holds(path: &Path, content: &[u8]) -> io::Result<bool> {
+    const PIECE: usize = 1 << 15;
+    let mut file = File::open(path)?;
+    let mut piece = vec![0; PIECE];
+    let mut left = content;
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(left.is_empty()),
+            read => match left.strip_prefix(&piece[..read]) {
+                Some(rest) => left = rest,
+                None => return Ok(false),
+            },
+        }
+    }
+}
+
+pub(crate) fn cache_folder() -> Result<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))

@@ -11,9 +11,12 @@ mod embedded;
 mod ls;
 mod message;
 mod output;
+mod pack;
+mod races;
 mod record;
 mod replay;
 mod rm;
+mod run;
 mod stats;
 
 use args::{Arguments, Command};
@@ -37,8 +40,12 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
+        Command::Races(options) => races::run(&options),
+        Command::Run(options) => run::run(&options),
         Command::Stats(options) => stats::run(&options),
         Command::Dump(options) => dump::run(&options),
+        Command::Pack(options) => pack::pack(&options),
+        Command::Unpack(options) => pack::unpack(&options),
         Command::Ls(options) => ls::run(&options),
         Command::Rm(options) => rm::run(&options),
         Command::Doctor(options) => doctor::run(&options),

@@ -1,9 +1,10 @@
 //! `relive record`: run a program and leave a trace.
 
-use crate::args::RecordArgs;
+use crate::args::{RecordArgs, Then};
 use crate::embedded;
 use crate::message::{self, ExitWith};
 use crate::output;
+use crate::races;
 use anyhow::{Context, Result, bail};
 use relive_session::limits::{Limit, Limits};
 use relive_session::program::{Program, ProgramError};
@@ -15,11 +16,23 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// As a shell says that a program can't be executed, and that it isn't there.
-const NOT_EXECUTABLE: u8 = 126;
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// Records; the exit status is the program's.
 pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
+    let (folder, status) = record_to_folder(options)?;
+    match options.then {
+        None => Ok(status),
+        Some(Then::Races) => {
+            let found = races::in_recording(&folder, options.quiet)?;
+            Ok(if status == 0 { found } else { status })
+        }
+    }
+}
+
+/// Records into a folder; where that is, and the program's exit status.
+pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     let program = Program::find(&options.program).map_err(with_exit_code)?;
     let runtime = embedded::runtime()?;
     let folder = match &options.output {
@@ -32,7 +45,7 @@ pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
         runtime: &runtime,
         folder: &folder,
         version: env!("CARGO_PKG_VERSION"),
-        environment: options.environment,
+        environment: options.environment || options.then.is_some(),
         redacted: &redacted,
         limits: Limits { duration: options.duration, bytes: options.max_size },
     };
@@ -41,7 +54,8 @@ pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
         start_failure(error)
     })?;
     report(&recorded, &folder, options.quiet);
-    Ok(recorded.outcome.exit_status())
+    let status = recorded.outcome.exit_status();
+    Ok((folder, status))
 }
 
 /// The program runs on: its user should know from when on unrecorded.
@@ -96,7 +110,7 @@ fn create_named(folder: &Path) -> Result<PathBuf> {
     fs::canonicalize(folder).with_context(fail)
 }
 
-fn with_exit_code(error: ProgramError) -> anyhow::Error {
+pub(crate) fn with_exit_code(error: ProgramError) -> anyhow::Error {
     let code = match &error {
         ProgramError::NotFound { .. } => NOT_FOUND,
         ProgramError::NotExecutable { .. } => NOT_EXECUTABLE,

@@ -3,12 +3,12 @@
 use crate::args::ReplayArgs;
 use crate::embedded;
 use crate::message;
+use crate::pack;
 use anyhow::{Result, bail};
 use relive_session::gdb::Debugger;
-use relive_session::replay::{Ending, Note, Replayed, Replayer, Rule};
+use relive_session::replay::{Allow, Ending, Note, Replayed, Replayer};
 use relive_session::report::Report;
 use relive_session::signals;
-use relive_session::store::Store;
 use relive_session::supervise::Outcome;
 use relive_trace::layout::stop;
 use relive_trace::recording::{End, Recording};
@@ -24,9 +24,15 @@ const SIGNAL_BASE: i32 = 128;
 pub(crate) fn run(options: &ReplayArgs) -> Result<u8> {
     let folder = match &options.trace {
         Some(folder) if folder.is_dir() => std::fs::canonicalize(folder)?,
-        named => Store::from_environment()?.resolve(named.as_deref())?,
+        named => pack::find(named.as_deref())?,
     };
-    let replayer = Replayer::open(&folder, &embedded::runtime()?, options.allow_rebuilt)?;
+    let allow = Allow { rebuilt: options.allow_rebuilt, processor: options.allow_processor };
+    let replayer = Replayer::open(&folder, &embedded::runtime()?, allow)?;
+    let replayer = match options.process {
+        None => replayer,
+        Some(number) => replayer.only(number)?,
+    };
+    let replayer = if options.dbi { replayer.translated() } else { replayer };
     if options.gdb {
         return debug(&replayer, options);
     }
@@ -38,7 +44,7 @@ pub(crate) fn run(options: &ReplayArgs) -> Result<u8> {
 
 /// One replay; where the learnt order leads elsewhere, another one by timestamps.
 fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> Result<Ending> {
-    let rule = Rule::choose(replayer.recording(), replayer.folder());
+    let rule = replayer.first_rule();
     let derived = rule.is_derived();
     let (mut output, mut replayed) = match output {
         None => (None, replayer.run(&rule, None)?),
@@ -56,7 +62,7 @@ fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> 
         if let Some(tap) = &mut output {
             tap.restart();
         }
-        let rule = Rule::learn(replayer.folder());
+        let rule = replayer.second_rule();
         replayed = replayer.run(&rule, output.map(|tap| tap as &mut (dyn Write + Send)))?;
     }
     note_learning(&replayed, options);
@@ -84,6 +90,14 @@ fn conclude(replayer: &Replayer, ending: &Ending, options: &ReplayArgs) -> u8 {
             outcome.map_or(0, Outcome::exit_status)
         }
         Ending::Interrupted(signal) => (SIGNAL_BASE + signal) as u8,
+        Ending::Shares { process } => {
+            message::say(format_args!(
+                "replay {} --process: process {process} shares writable memory with the processes that it makes, which \
+                 can only be replayed together; leave out --process",
+                replayer.folder().display()
+            ));
+            DIVERGED
+        }
         Ending::Diverged(report) => {
             tell(replayer, report);
             DIVERGED
@@ -128,7 +142,7 @@ fn repeat(replayer: &Replayer, options: &ReplayArgs, count: u32) -> Result<u8> {
         let mut tap = Tap::new(first.is_none());
         let ending = once(replayer, options, Some(&mut tap))?;
         let status = conclude(replayer, &ending, options);
-        if matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_)) {
+        if matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. }) {
             return Ok(status);
         }
         let seen = (status, tap.bytes, tap.hash.finish());

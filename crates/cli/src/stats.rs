@@ -2,10 +2,11 @@
 
 use crate::ls::status;
 use crate::output::{self, Align};
+use crate::pack;
 use anyhow::Result;
 use clap::Args;
 use relive_order::kind::Family;
-use relive_session::store::Store;
+use relive_session::lineage;
 use relive_trace::layout::CHUNK_HEADER_BYTES;
 use relive_trace::manifest::Text;
 use relive_trace::record::Record;
@@ -22,9 +23,10 @@ const THREADS_SHOWN: usize = 32;
 /// `relive stats`
 #[derive(Debug, Args)]
 #[command(after_help = "Contention is the share of a thread's operations at which its clock jumped: it had met an \
-object that another thread used in between. Bytes are those of records and chunk headers.")]
+object that another thread used in between. Bytes are those of records and chunk headers. The number of a process is \
+what `relive replay --process` takes.")]
 pub(crate) struct StatsArgs {
-    /// The trace: a folder, or a name in the trace folder [default: the latest]
+    /// The trace: a folder, a packed file, or a name in the trace folder [default: the latest]
     trace: Option<PathBuf>,
     /// List every thread, not only those with the most operations
     #[arg(long)]
@@ -78,6 +80,10 @@ struct ThreadStats {
 struct ProcessStats {
     index: u32,
     pid: u32,
+    /// The process image that made it, and how: `start`, `fork of N`, `spawn of N`, `child of N`, `exec of N`.
+    parent: Option<u32>,
+    origin: String,
+    program: Option<String>,
     threads: usize,
     operations: u64,
     bytes: u64,
@@ -86,7 +92,7 @@ struct ProcessStats {
 
 /// Counts and prints.
 pub(crate) fn run(options: &StatsArgs) -> Result<u8> {
-    let folder = Store::from_environment()?.resolve(options.trace.as_deref())?;
+    let folder = pack::find(options.trace.as_deref())?;
     let recording = Recording::open(&folder)?;
     let stats = gather(&folder, &recording);
     if options.json {
@@ -113,11 +119,14 @@ fn gather(folder: &Path, recording: &Recording) -> Stats {
     let operations: u64 = threads.iter().map(|thread| thread.events).sum();
     let bytes = threads.iter().map(|thread| thread.bytes).sum();
     let jumps: u64 = threads.iter().map(|thread| thread.jumps).sum();
-    let processes = recording.processes().map(|process| {
+    let processes = recording.processes().zip(lineage::members(recording, folder)).map(|(process, member)| {
         let own = || threads.iter().filter(|thread| thread.process == process.index);
         ProcessStats {
             index: process.index,
             pid: process.pid,
+            parent: member.origin.parent(),
+            origin: member.origin.to_string(),
+            program: member.program.map(|path| path.to_string_lossy().into_owned()),
             threads: process.threads.len(),
             operations: own().map(|thread| thread.events).sum(),
             bytes: own().map(|thread| thread.bytes).sum(),
@@ -297,14 +306,26 @@ fn print_processes(out: &mut dyn Write, processes: &[ProcessStats]) -> io::Resul
         .map(|process| {
             [
                 process.index.to_string(),
+                process.pid.to_string(),
+                process.origin.clone(),
                 process.threads.to_string(),
                 process.operations.to_string(),
                 process.bytes.to_string(),
                 process.end.clone(),
+                process.program.clone().unwrap_or_default(),
             ]
         })
         .collect();
     let right = |name| (name, Align::Right);
-    let head = [right("PROCESS"), right("THREADS"), right("OPERATIONS"), right("BYTES"), ("END", Align::Left)];
+    let head = [
+        right("PROCESS"),
+        right("PID"),
+        ("FROM", Align::Left),
+        right("THREADS"),
+        right("OPERATIONS"),
+        right("BYTES"),
+        ("END", Align::Left),
+        ("PROGRAM", Align::Left),
+    ];
     output::columns(out, head, &rows)
 }

@@ -29,7 +29,12 @@ pub fn describe(path: &Path) -> io::Result<Binary> {
 
 /// Whether the file at its path is still the recorded one.
 pub fn unchanged(recorded: &Binary) -> bool {
-    describe(recorded.path.as_path()).is_ok_and(|found| {
+    is_same(recorded, recorded.path.as_path())
+}
+
+/// Whether the file at `path` is the recorded one.
+pub fn is_same(recorded: &Binary, path: &Path) -> bool {
+    describe(path).is_ok_and(|found| {
         let same_content = found.bytes == recorded.bytes && found.checksum == recorded.checksum;
         found.build_id == recorded.build_id && (recorded.build_id.is_some() || same_content)
     })

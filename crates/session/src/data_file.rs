@@ -55,7 +55,13 @@ pub fn grow(path: &Path, reserved: u64, wanted: u64) -> io::Result<()> {
     if first {
         for_owner(&file)?;
     }
-    reserve(&file, reserved, wanted)
+    reserve(&file, reserved, wanted)?;
+    if !first {
+        // Whoever fills a window touches all its pages. Those that were written before cost a tenth; and here another
+        // core has the time. That the space is there was seen.
+        write_zeros(&file, reserved, wanted)?;
+    }
+    Ok(())
 }
 
 /// Whatever the mask took away: the recorded process has to open the file by its name.
@@ -73,7 +79,8 @@ fn reserve(file: &File, from: u64, to: u64) -> io::Result<()> {
     }
 }
 
-/// For file systems without fallocate. Nothing was written behind `from` yet: the program may touch it only later.
+/// In the place of fallocate where a file system has none, too. Nothing was written behind `from` yet: the program may
+/// touch it only later.
 fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
     let zeros = vec![0u8; 64 << 10];
     let mut at = from;

@@ -1,14 +1,15 @@
 //! gdb on a replay: only the program gets the library and the recorded environment.
 
-use crate::launch::{ENV_PRELOAD, Launch, preload_value};
+use crate::launch::{ENV_PRELOAD, Launch};
 use relive_trace::control::ENV_CONTROL;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::Command;
 
-/// The signal by which the kernel hands the program's system calls to the runtime, where those are recorded.
-const OUR_SIGNAL: &str = "handle SIGSYS nostop noprint pass";
+/// The signals by which the program's system calls, and instructions that read the outside, come to the runtime, where
+/// those are recorded.
+const OUR_SIGNALS: &str = "handle SIGSYS SIGILL nostop noprint pass";
 
 /// How gdb is to be run.
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +26,18 @@ pub struct Debugger<'a> {
 /// preloaded, and arguments with blanks stay whole. gdb counts the images until the program's: the starter stands for
 /// `env`, and a trap of its own, when everything is in its place, for the program.
 ///
+/// The libraries' names in the process are those of the recording; in a packed trace they stand below `root`.
+///
 /// The starter follows scripts by itself, so that gdb can be given the `executable` that has the symbols.
-pub fn command(launch: &Launch<'_>, executable: &Path, debugger: &Debugger<'_>) -> Command {
+pub fn command(launch: &Launch<'_>, executable: &Path, root: Option<&Path>, debugger: &Debugger<'_>) -> Command {
     let mut gdb = Command::new("gdb");
-    gdb.arg("-q").arg("-ex").arg(wrapper(launch)).args(["-ex", OUR_SIGNAL]);
+    gdb.arg("-q");
+    if let Some(root) = root {
+        // Our own library has its place on this machine.
+        let own = launch.library.parent().unwrap_or(Path::new("/"));
+        gdb.arg("-ex").arg(set("sysroot", root)).arg("-ex").arg(set("solib-search-path", own));
+    }
+    gdb.arg("-ex").arg(wrapper(launch)).args(["-ex", OUR_SIGNALS]);
     // The shell is ours to choose: the user's may read files that change the environment.
     gdb.env("SHELL", "/bin/sh");
     for command in debugger.commands {
@@ -45,6 +54,29 @@ pub fn command(launch: &Launch<'_>, executable: &Path, debugger: &Debugger<'_>) 
     gdb
 }
 
+fn set(name: &str, value: &Path) -> OsString {
+    let mut line = OsString::from(format!("set {name} "));
+    line.push(value);
+    line
+}
+
+/// The command that attaches gdb to the process `pid`, which runs `program`: the kernel would name the starter.
+pub fn attach(pid: u32, program: Option<&Path>, debugger: &Debugger<'_>) -> Command {
+    let mut gdb = Command::new("gdb");
+    gdb.arg("-q");
+    if let Some(program) = program {
+        gdb.arg(program);
+    }
+    gdb.arg("-p").arg(pid.to_string()).args(["-ex", OUR_SIGNALS]);
+    for command in debugger.commands {
+        gdb.arg("-ex").arg(command);
+    }
+    if debugger.batch {
+        gdb.arg("-batch");
+    }
+    gdb
+}
+
 fn wrapper(launch: &Launch<'_>) -> OsString {
     let entry = |name: &OsStr, value: &OsStr| {
         let mut entry = name.to_owned();
@@ -56,7 +88,7 @@ fn wrapper(launch: &Launch<'_>) -> OsString {
     let preloaded = environment.iter().find(|(name, _)| name == ENV_PRELOAD).map(|(_, value)| value.as_os_str());
     let own = environment.iter().filter(|(name, _)| name != ENV_PRELOAD);
     let mut entries: Vec<OsString> = own.map(|(name, value)| entry(name, value)).collect();
-    entries.push(entry(OsStr::new(ENV_PRELOAD), &preload_value(launch.library, preloaded)));
+    entries.push(entry(OsStr::new(ENV_PRELOAD), &launch.preload_value(preloaded)));
     entries.push(entry(OsStr::new(ENV_CONTROL), launch.control.as_os_str()));
     let words = if let Some(start) = &launch.start {
         let name = launch.command.first().map_or(launch.path.as_os_str(), OsString::as_os_str);
@@ -87,7 +119,7 @@ fn quote(text: &[u8], line: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Debugger, OUR_SIGNAL, command};
+    use super::{Debugger, OUR_SIGNALS, command};
     use crate::launch::Launch;
     use std::path::Path;
 
@@ -104,10 +136,13 @@ mod tests {
             capture: false,
             start: None,
         };
-        let gdb = command(&launch, Path::new("/e"), &Debugger { commands: &["run".to_owned()], batch: true });
+        let gdb = command(&launch, Path::new("/e"), None, &Debugger { commands: &["run".to_owned()], batch: true });
         let arguments: Vec<_> = gdb.get_args().map(|argument| argument.to_str().unwrap()).collect();
         let wrapper = r"set exec-wrapper 'env' '-i' 'A=it'\''s $x' 'LD_PRELOAD=/l.so:/m.so' 'RELIVE_CONTROL=/c'";
-        assert_eq!(arguments, ["-q", "-ex", wrapper, "-ex", OUR_SIGNAL, "-ex", "run", "-batch", "--args", "/p", "a b"]);
+        assert_eq!(
+            arguments,
+            ["-q", "-ex", wrapper, "-ex", OUR_SIGNALS, "-ex", "run", "-batch", "--args", "/p", "a b"]
+        );
         assert!(gdb.get_envs().all(|(name, _)| name != "LD_PRELOAD"));
     }
 }

@@ -77,7 +77,7 @@ impl Launch<'_> {
             None => std::env::var_os(ENV_PRELOAD),
         };
         command.env_remove(ENV_LINK);
-        command.env(ENV_PRELOAD, preload_value(self.library, preloaded.as_deref())).env(ENV_CONTROL, self.control);
+        command.env(ENV_PRELOAD, self.preload_value(preloaded.as_deref())).env(ENV_CONTROL, self.control);
         if let Some(folder) = self.folder {
             command.current_dir(folder);
         }
@@ -92,10 +92,25 @@ impl Launch<'_> {
         let child = command.spawn()?;
         Ok(Started { child, fixed_layout: layout.is_fixed() })
     }
+
+    /// The value of [`ENV_PRELOAD`], with what the user preloads.
+    ///
+    /// Where addresses are of our choice our library's name is as long on every machine: the loader keeps it in memory
+    /// beside other things.
+    pub fn preload_value(&self, existing: Option<&OsStr>) -> OsString {
+        const LENGTH: usize = 255;
+        if self.start.is_none() {
+            return preload_value(self.library, existing);
+        }
+        let name = self.library.as_os_str();
+        let mut long = OsString::from("/".repeat(LENGTH.saturating_sub(name.len())));
+        long.push(name);
+        preload_value(Path::new(&long), existing)
+    }
 }
 
 /// Our library first: what the user preloads may call what we interpose.
-pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> OsString {
+pub(crate) fn preload_value(library: &Path, existing: Option<&OsStr>) -> OsString {
     let mut value = OsString::from(library);
     if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
         value.push(":");

@@ -31,6 +31,13 @@ fn parse_stat(path: &str) -> Option<ThreadState> {
     Some(ThreadState { letter: fields.first()?.chars().next()?, ticks: number(11)? + number(12)? })
 }
 
+/// Whether a debugger has the process.
+pub fn is_traced(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.is_some_and(|tracer| tracer.trim() != "0")
+}
+
 /// The system call a sleeping thread is in; `None` while it runs.
 pub fn system_call(pid: u32, tid: u32) -> Option<SystemCall> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
@@ -54,14 +61,14 @@ pub struct SystemCall {
 
 #[cfg(test)]
 mod tests {
-    use super::{alive, system_call, thread_state};
+    use super::{alive, is_traced, system_call, thread_state};
     use std::process::{Command, Stdio};
 
     #[test]
     fn a_sleeping_child_is_alive_in_its_call_and_a_zombie_is_not() {
         let mut child = Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let pid = child.id();
-        assert!(alive(pid));
+        assert!(alive(pid) && !is_traced(pid));
         while thread_state(pid, pid).unwrap().letter != 'S' || system_call(pid, pid).is_none_or(|call| call.number != 0)
         {
             std::thread::yield_now();

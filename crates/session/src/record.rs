@@ -4,6 +4,7 @@
 //! [`Recorded`] and changes nothing for the program.
 
 use crate::binary;
+use crate::cpuid;
 use crate::data_file::{self, Series};
 use crate::launch::{self, Launch, Runtime};
 use crate::limits::{self, Limit, Limits, recording_now};
@@ -114,10 +115,21 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     manifest.environment_recorded = environment;
     // Where the loader is not there the kernel knows best what to say.
     manifest.start = (environment && program.loader.exists()).then(|| starter::choose(&program.path));
+    let leaves = if environment { cpuid::ask() } else { Vec::new() };
+    manifest.cpuid = cpuid::to_text(&leaves);
     data_file::create_first(&Series::Recorded.path(folder, 0)).map_err(trace_error)?;
     manifest.write(folder).map_err(trace_error)?;
     let flags = common_flags() | if environment { flag::ENVIRONMENT } else { 0 };
-    let setup = Setup { mode: mode::RECORD, flags, folder, source: folder, thread_count: 0, plan_bytes: 0 };
+    let setup = Setup {
+        mode: mode::RECORD,
+        flags,
+        folder,
+        source: folder,
+        thread_count: 0,
+        plan_bytes: 0,
+        races: None,
+        cpuid: &leaves,
+    };
     let shared = Arc::new(Shared::new(&setup).map_err(RecordError::Session)?);
     limits::start(shared.control(), &limits);
     let service =

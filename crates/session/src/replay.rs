@@ -1,9 +1,12 @@
 //! A replay from start to end: lays the plan ready, runs the program, watches it.
 
 use crate::binary;
+use crate::cpuid;
 use crate::data_file::Series;
 use crate::launch::{Launch, Runtime};
+use crate::packed::{Packed, PackedError};
 use crate::processes;
+use crate::processor::{self, Lacks};
 use crate::program::{Program, ProgramError};
 use crate::record::common_flags;
 use crate::report::{Report, Scene};
@@ -16,7 +19,7 @@ use crate::watch::{Proc, Stuck, TICK, Verdict, Watch};
 use relive_trace::control::{IN_USE, flag, mode};
 use relive_trace::derived::{DerivedError, DerivedOrder};
 use relive_trace::error::ReadError;
-use relive_trace::manifest;
+use relive_trace::manifest::{self, Manifest};
 use relive_trace::plan_builder::PlanBuilder;
 use relive_trace::recording::{End, Recording};
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,18 +31,22 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+mod cast;
 mod debugging;
 mod ending;
 mod learning;
+mod races;
 
+use cast::Cast;
 pub use debugging::Note;
 pub use ending::Ending;
 use ending::Run;
 pub use learning::{NotLearnt, Rule};
+pub use races::{Hunt, Pass};
 
 /// A recording that is to be replayed.
 #[derive(Debug)]
@@ -50,6 +57,31 @@ pub struct Replayer {
     program: PathBuf,
     /// The program or a library is another build than the recorded one.
     rebuilt: bool,
+    /// The files that stand for the machine's.
+    packed: Option<Packed>,
+    /// Where it runs.
+    working: PathBuf,
+    cast: Cast,
+    /// Whether it runs under the translator, and what for.
+    instrument: Instrument,
+}
+
+/// What a replay does besides.
+#[derive(Clone, Debug, Default)]
+struct Instrument {
+    /// Bits of `control::flag`.
+    flags: u32,
+    /// Where it leaves what it finds.
+    races: Option<PathBuf>,
+}
+
+/// What may be other than recorded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allow {
+    /// The program or a library may be another build.
+    pub rebuilt: bool,
+    /// The processor may lack what the recording's had.
+    pub processor: bool,
 }
 
 /// A finished replay.
@@ -64,9 +96,23 @@ pub struct Replayed {
 /// Why there is no replay.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
+    /// The folder for what a hunt for races finds can't be used.
+    #[error("look for races: {0}; set TMPDIR to a folder that can be written")]
+    Races(io::Error),
     /// The trace can't be read or trusted.
     #[error(transparent)]
     Trace(#[from] ReadError),
+    /// The files that it was packed with can't be used.
+    #[error(transparent)]
+    Packed(#[from] PackedError),
+    /// This machine's processor can't do what the recording's could.
+    #[error("replay {}: {cause}; replay it on a processor with them, or try --allow-processor", folder.display())]
+    Processor {
+        /// The trace.
+        folder: PathBuf,
+        /// What is missing.
+        cause: Lacks,
+    },
     /// The program or a library is another one.
     #[error("replay {}: {} was rebuilt or replaced since; restore it, or try --allow-rebuilt", folder.display(), path.display())]
     Rebuilt {
@@ -82,6 +128,27 @@ pub enum ReplayError {
         folder: PathBuf,
         /// The file or folder.
         path: PathBuf,
+    },
+    /// There is no process of this number.
+    #[error("replay {} --process {number}: there is no such process, only {there}", folder.display())]
+    NoProcess {
+        /// The trace.
+        folder: PathBuf,
+        /// The number.
+        number: u32,
+        /// Those that there are.
+        there: String,
+    },
+    /// The recording does not have what the process took from the others.
+    #[error(
+        "replay {} --process {number}: what its processes take from one another is not recorded; record with --environment",
+        folder.display()
+    )]
+    NotByItself {
+        /// The trace.
+        folder: PathBuf,
+        /// The process.
+        number: u32,
     },
     /// The program can't be started as it was.
     #[error(transparent)]
@@ -104,7 +171,7 @@ impl Replayer {
     ///
     /// # Errors
     /// [`ReplayError`].
-    pub fn open(folder: &Path, runtime: &Runtime, allow_rebuilt: bool) -> Result<Self, ReplayError> {
+    pub fn open(folder: &Path, runtime: &Runtime, allow: Allow) -> Result<Self, ReplayError> {
         let recording = Recording::open(folder)?;
         let manifest = &recording.manifest;
         let working = manifest.folder.as_path();
@@ -112,26 +179,70 @@ impl Replayer {
         if !working.is_dir() && !manifest.environment_recorded {
             return Err(missing(working));
         }
+        // Without its environment a program asks the processor again, and does what it does then.
+        if manifest.environment_recorded && !allow.processor {
+            let fits = processor::check(&manifest.host, &binary::host());
+            fits.map_err(|cause| ReplayError::Processor { folder: folder.to_owned(), cause })?;
+        }
+        let packed = Packed::open(folder)?;
         let mut rebuilt = false;
         for file in std::iter::once(&manifest.program).chain(&manifest.libraries) {
             let path = file.path.as_path();
-            if !path.exists() {
+            let found = packed.as_ref().map_or(path.to_owned(), |packed| packed.find(path));
+            if !found.exists() {
                 return Err(missing(path));
             }
-            let changed = !binary::unchanged(file);
+            let changed = !binary::is_same(file, &found);
             rebuilt |= changed;
-            if changed && !allow_rebuilt {
+            if changed && !allow.rebuilt {
                 return Err(ReplayError::Rebuilt { folder: folder.to_owned(), path: path.to_owned() });
             }
         }
-        let command: Vec<OsString> = manifest.command.iter().map(|word| word.0.clone()).collect();
-        let search_path = manifest.environment.iter().find(|(name, _)| name.0 == "PATH").map(|(_, value)| &value.0);
-        // A script must be started as such; anything else by the file that was recorded.
-        let program = match Program::find_as(&command, search_path.map(OsString::as_os_str), working) {
-            Ok(found) if same_file(&found.executable, manifest.program.path.as_path()) => found.path,
-            _ => manifest.program.path.as_path().to_owned(),
+        let program = match (&packed, &manifest.start) {
+            (Some(_), Some(start)) => start.name.as_path().to_owned(),
+            _ => find_program(manifest),
         };
-        Ok(Self { folder: folder.to_owned(), runtime: runtime.clone(), recording, program, rebuilt })
+        let cast = Cast::everybody();
+        let working = working_folder(working, packed.as_ref());
+        Ok(Self {
+            folder: folder.to_owned(),
+            runtime: runtime.clone(),
+            recording,
+            program,
+            rebuilt,
+            packed,
+            working,
+            cast,
+            instrument: Instrument::default(),
+        })
+    }
+
+    /// Under the translator, with a tool that inserts nothing.
+    #[must_use]
+    pub fn translated(self) -> Self {
+        Self { instrument: Instrument { flags: flag::TRANSLATED, races: None }, ..self }
+    }
+
+    /// Of all its processes, replays only the one with this number.
+    ///
+    /// # Errors
+    /// [`ReplayError::NoProcess`], [`ReplayError::NotByItself`].
+    pub fn only(self, number: u32) -> Result<Self, ReplayError> {
+        Ok(Self { cast: Cast::alone(&self.recording, &self.folder, number)?, ..self })
+    }
+
+    /// The rule of the first attempt.
+    pub fn first_rule(&self) -> Rule {
+        match self.cast.only() {
+            None => Rule::choose(&self.recording, &self.folder),
+            // What one process learns is not the order of all.
+            Some(_) => Rule::choose_quietly(&self.recording, &self.folder),
+        }
+    }
+
+    /// The rule where the learnt order leads elsewhere.
+    pub fn second_rule(&self) -> Rule {
+        if self.cast.only().is_none() { Rule::learn(&self.folder) } else { Rule::Reference }
     }
 
     /// Replays by `rule`. Its standard output goes to `output` if there is one.
@@ -144,19 +255,21 @@ impl Replayer {
         let service = Service::start(Arc::clone(&shared), rule.folder(&self.folder).to_owned(), Series::Learnt)?;
         let mut child = self.start(&shared, &held, output.is_some())?;
         let stdout = child.stdout.take();
-        let watched = Watched::new(child)?;
+        let leader = Watched::new(child)?;
         let ending = thread::scope(|scope| {
             if let Some((from, to)) = stdout.zip(output) {
                 scope.spawn(move || pass_on(from, to));
             }
-            let run = Run { replayer: self, shared: &shared, watched: &watched, held: &held, service: &service, rule };
+            let run = Run { replayer: self, shared: &shared, watched: &leader, held: &held, service: &service, rule };
             let ending = run.to_the_end();
             kill_all(&shared);
             ending
         })?;
-        let faithful = !matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_));
+        let faithful = !matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. });
+        // The watch for a passage compares words in which only replays by timestamps keep the clocks of mutexes.
+        let watched = shared.control().survey.answered.load(Relaxed) > 0;
         let not_learnt =
-            if faithful { rule.keep(&self.recording, &self.folder, service.refused()).err() } else { None };
+            if faithful && !watched { rule.keep(&self.recording, &self.folder, service.refused()).err() } else { None };
         drop(service);
         rule.clean();
         Ok(Replayed { ending, not_learnt })
@@ -173,17 +286,25 @@ impl Replayer {
     }
 
     fn prepare(&self, rule: &Rule, flags: u32) -> Result<Arc<Shared>, ReplayError> {
-        let plan = PlanBuilder::new(&self.recording, rule.derived());
+        let files = self.packed.as_ref().map_or(&[][..], Packed::identities);
+        let plan = PlanBuilder::new(&self.recording, rule.derived()).with_parts(self.cast.parts());
+        let listed: Vec<u8> = files.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+        let leaves = cpuid::from_text(&self.recording.manifest.cpuid);
         let shared = Shared::new(&Setup {
             mode: mode::REPLAY,
             flags: common_flags() | rule.flag() | flags | self.own_flags(),
             folder: rule.folder(&self.folder),
             source: &self.folder,
             thread_count: self.recording.thread_count(),
-            plan_bytes: plan.bytes(),
+            plan_bytes: plan.bytes() + listed.len() as u64,
+            races: self.instrument.races.as_deref(),
+            cpuid: &leaves,
         })?;
+        shared.tell(self.recording.manifest.start.as_ref().map_or(&[], |start| &start.told))?;
+        shared.list_files(files.len())?;
         let mut writer = shared.plan_writer()?;
         plan.write(&mut writer)?;
+        writer.write_all(&listed)?;
         writer.flush()?;
         drop(writer);
         Ok(Arc::new(shared))
@@ -191,7 +312,9 @@ impl Replayer {
 
     fn own_flags(&self) -> u32 {
         let environment = if self.recording.manifest.environment_recorded { flag::ENVIRONMENT } else { 0 };
-        environment | if self.rebuilt { flag::REBUILT } else { 0 }
+        let packed = if self.packed.is_some() { flag::PACKED } else { 0 };
+        let alone = if self.cast.only().is_some() { flag::ALONE } else { 0 };
+        environment | packed | alone | self.instrument.flags | if self.rebuilt { flag::REBUILT } else { 0 }
     }
 
     fn start(&self, shared: &Shared, held: &Held, capture: bool) -> Result<Child, ReplayError> {
@@ -212,18 +335,12 @@ impl Replayer {
             path: &self.program,
             command: arguments,
             environment: Some(environment),
-            folder: Some(self.working_folder()),
+            folder: Some(&self.working),
             library: &self.runtime.library,
             control,
             capture: false,
             start: start.map(|start| Start::recorded(&self.runtime.starter, start)),
         }
-    }
-
-    /// Where the replay runs: with a recorded environment it asks for nothing there, and the folder may be gone.
-    fn working_folder(&self) -> &Path {
-        let recorded = self.recording.manifest.folder.as_path();
-        if recorded.is_dir() { recorded } else { Path::new("/") }
     }
 
     fn arguments(&self) -> Vec<OsString> {
@@ -240,6 +357,22 @@ impl Replayer {
         let ended = manifest.ended_ms.unwrap_or(manifest.started_ms);
         Duration::from_millis(ended.saturating_sub(manifest.started_ms))
     }
+}
+
+/// A script must be started as such; anything else by the file that was recorded.
+fn find_program(manifest: &Manifest) -> PathBuf {
+    let command: Vec<OsString> = manifest.command.iter().map(|word| word.0.clone()).collect();
+    let search_path = manifest.environment.iter().find(|(name, _)| name.0 == "PATH").map(|(_, value)| &value.0);
+    match Program::find_as(&command, search_path.map(OsString::as_os_str), manifest.folder.as_path()) {
+        Ok(found) if same_file(&found.executable, manifest.program.path.as_path()) => found.path,
+        _ => manifest.program.path.as_path().to_owned(),
+    }
+}
+
+/// Where the replay runs: with a recorded environment it asks for nothing there, and the folder may be gone.
+fn working_folder(recorded: &Path, packed: Option<&Packed>) -> PathBuf {
+    let (root, folder) = packed.map_or((Path::new("/"), recorded.to_owned()), |p| (p.root(), p.find(recorded)));
+    if folder.is_dir() { folder } else { root.to_owned() }
 }
 
 fn same_file(one: &Path, other: &Path) -> bool {

@@ -9,6 +9,7 @@ use crate::supervise::Outcome;
 use crate::watch::Stuck;
 use relive_order::Kind;
 use relive_trace::control::{TurnSlot, cause, turn};
+use relive_trace::record::instruction;
 use relive_trace::recording::Recording;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -38,8 +39,9 @@ pub(crate) struct Scene<'a> {
 }
 
 fn call_name(number: u64) -> String {
-    match relive_calls::find(number as usize) {
-        Some(call) => call.name.to_owned(),
+    let instruction = || u16::try_from(number).ok().and_then(instruction::name);
+    match relive_calls::find(number as usize).map(|call| call.name).or_else(instruction) {
+        Some(name) => name.to_owned(),
         None if number == u64::MAX => "none".to_owned(),
         None => number.to_string(),
     }
@@ -96,6 +98,10 @@ impl<'a> Scene<'a> {
                     NOT_RECORDED,
                 )
             }
+            cause::SHARED => (
+                format!("event {number} of {total}: it shares writable memory with the processes that it makes"),
+                "none: such a process can't be replayed alone; leave out --process",
+            ),
             cause::ADDRESS => (
                 format!("before event {number} of {total}: memory that was at {expected:#x} can't be had there"),
                 "another address layout: limits, environment or libraries differ, or layout randomisation is on",
@@ -147,9 +153,9 @@ impl<'a> Scene<'a> {
     }
 
     /// The process ended as recorded, but some thread had recorded events left.
-    pub(crate) fn incomplete(self) -> Option<Report> {
+    pub(crate) fn incomplete(self, totals: &[u64]) -> Option<Report> {
         let turns = self.shared.turns();
-        let thread = (0..turns.len() as u32).find(|&i| turns[i as usize].events.load(Acquire) < self.total(i))?;
+        let thread = turns.iter().zip(totals).position(|(slot, &total)| slot.events.load(Acquire) < total)? as u32;
         let (event, total) = (turns[thread as usize].events.load(Acquire), self.total(thread));
         Some(self.finish(
             thread,

@@ -8,6 +8,7 @@ use crate::data_file::{self, Series};
 use crate::limits;
 use crate::processes;
 use crate::shared::Shared;
+use crate::survey;
 use relive_trace::control::{IN_USE, ProcessSlot};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::futex;
@@ -99,6 +100,7 @@ impl Work {
                     self.answer(slot);
                 }
             }
+            survey::answer(&control.survey);
             let told = control.divergence.claimed.load(Acquire) == CLAIM_COMPLETE || limits::is_reached(control);
             if !alarmed && told {
                 alarmed = rustix::io::write(&self.alarm, &1u64.to_ne_bytes()).is_ok();
@@ -180,7 +182,16 @@ mod tests {
     use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
     fn session(folder: &Path) -> Arc<Shared> {
-        let setup = Setup { mode: mode::RECORD, flags: 0, folder, source: folder, thread_count: 0, plan_bytes: 0 };
+        let setup = Setup {
+            mode: mode::RECORD,
+            flags: 0,
+            folder,
+            source: folder,
+            thread_count: 0,
+            plan_bytes: 0,
+            races: None,
+            cpuid: &[],
+        };
         Arc::new(Shared::new(&setup).unwrap())
     }
 

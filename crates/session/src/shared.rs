@@ -4,7 +4,8 @@
 //! and seen as [`Control`] and [`TurnSlot`]s. What is not atomic in them is
 //! written through the file before the program starts and never read again.
 
-use relive_trace::control::{CONTROL_MAGIC, Control, FOLDER_BYTES_MAX, TurnSlot};
+use relive_sys::start::TOLD;
+use relive_trace::control::{CONTROL_MAGIC, CPUID_LEAVES, Control, FOLDER_BYTES_MAX, SHARED_FILES, TOLD_MAX, TurnSlot};
 use relive_trace::layout::FORMAT_VERSION;
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::fs::{self, File};
@@ -30,12 +31,18 @@ pub struct Setup<'a> {
     pub thread_count: u32,
     /// Bytes of the plan (replay).
     pub plan_bytes: u64,
+    /// The folder for what the replay says of races.
+    pub races: Option<&'a Path>,
+    /// What the processor is to say of itself; nothing lets it speak.
+    pub cpuid: &'a [[u32; 6]],
 }
 
 /// The control memory of one session.
 #[derive(Debug)]
 pub struct Shared {
     file: File,
+    /// Where a replay has the files that the recording mapped to be shared.
+    _pool: File,
     map: memmap2::MmapRaw,
     plan_offset: u64,
     thread_count: usize,
@@ -43,6 +50,9 @@ pub struct Shared {
 
 /// What /proc shows of it.
 const NAME: &str = "relive-control";
+const POOL_NAME: &str = "relive-shared";
+/// Room for all shared files, of four gigabytes each; only what is used takes memory.
+const POOL_BYTES: u64 = (SHARED_FILES as u64) << 32;
 const TURNS_OFFSET: usize = size_of::<Control>().next_multiple_of(align_of::<TurnSlot>());
 
 impl Shared {
@@ -53,7 +63,8 @@ impl Shared {
     pub fn new(setup: &Setup<'_>) -> io::Result<Self> {
         let folder = setup.folder.as_os_str().as_bytes();
         let source = setup.source.as_os_str().as_bytes();
-        if folder.len().max(source.len()) > FOLDER_BYTES_MAX {
+        let races = setup.races.map_or(&[][..], |races| races.as_os_str().as_bytes());
+        if folder.len().max(source.len()).max(races.len()) > FOLDER_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the folder's path is too long"));
         }
         let thread_count = setup.thread_count as usize;
@@ -79,12 +90,49 @@ impl Shared {
         file.write_all_at(folder, offset_of!(Control, folder) as u64)?;
         head.u32(offset_of!(Control, source_len), source.len() as u32)?;
         file.write_all_at(source, offset_of!(Control, source) as u64)?;
+        head.u32(offset_of!(Control, races_len), races.len() as u32)?;
+        file.write_all_at(races, offset_of!(Control, races) as u64)?;
         for (index, word) in own_outputs().into_iter().flatten().enumerate() {
             head.u64(offset_of!(Control, outputs) + index * size_of::<u64>(), word)?;
         }
+        let leaves = &setup.cpuid[..setup.cpuid.len().min(CPUID_LEAVES)];
+        let words: Vec<u8> = leaves.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+        head.u32(offset_of!(Control, cpuid.count), leaves.len() as u32)?;
+        file.write_all_at(&words, offset_of!(Control, cpuid.leaves) as u64)?;
         file.write_all_at(&unborn(thread_count), TURNS_OFFSET as u64)?;
+        let pool = File::from(rustix::fs::memfd_create(POOL_NAME, MemfdFlags::CLOEXEC)?);
+        // Under a limit on file sizes there is none, and nothing lies in it.
+        let _ = pool.set_len(POOL_BYTES);
+        head.u32(offset_of!(Control, pool), pool.as_raw_fd() as u32)?;
         let map = memmap2::MmapRaw::map_raw(&file)?;
-        Ok(Self { file, map, plan_offset: plan_offset as u64, thread_count })
+        Ok(Self { file, _pool: pool, map, plan_offset: plan_offset as u64, thread_count })
+    }
+
+    /// Lays ready what a replayed program is to be told about the machine.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn tell(&self, told: &[(u64, u64)]) -> io::Result<()> {
+        let head = Head { file: &self.file };
+        // Others are addresses, which the starter knows alone.
+        let known = told.iter().filter(|(kind, _)| TOLD.contains(kind));
+        for (index, &(kind, value)) in known.take(TOLD_MAX - 1).enumerate() {
+            let entry = offset_of!(Control, told) + index * size_of::<[u64; 2]>();
+            head.u64(entry, kind)?;
+            head.u64(entry + size_of::<u64>(), value)?;
+        }
+        Ok(())
+    }
+
+    /// Says that the last of the bytes announced as the plan's are a list of so many files, of 32 bytes each.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn list_files(&self, count: usize) -> io::Result<()> {
+        let head = Head { file: &self.file };
+        let bytes = count * size_of::<[u64; 4]>();
+        head.u64(offset_of!(Control, files_offset), self.file.metadata()?.len() - bytes as u64)?;
+        head.u64(offset_of!(Control, files_count), count as u64)
     }
 
     /// The path by which the program opens it.
@@ -180,6 +228,8 @@ mod tests {
             source: Path::new("/t"),
             thread_count: 3,
             plan_bytes: 8,
+            races: None,
+            cpuid: &[[0, 1, 2, 3, 4, 5]],
         };
         let shared = Shared::new(&setup).unwrap();
         let mut plan = shared.plan_writer().unwrap();
@@ -194,6 +244,7 @@ mod tests {
             assert_eq!((slot.awaited.next.load(Relaxed), slot.wake_at.load(Relaxed)), (u64::MAX, u64::MAX));
         }
         assert!(shared.is_mapped_by(std::process::id()) && !shared.is_mapped_by(1));
+        assert_eq!((control.cpuid.count, control.cpuid.leaves[0]), (1, [0, 1, 2, 3, 4, 5]));
         let bytes = fs::read(shared.path()).unwrap();
         assert_eq!(bytes.len() as u64, control.total_bytes);
         assert_eq!(&bytes[control.plan_offset as usize..], b"the plan");

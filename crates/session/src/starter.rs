@@ -3,9 +3,11 @@
 //!
 //! Apart from `launch` because gdb starts it, too.
 
+use relive_sys::start::TOLD;
 use relive_trace::manifest;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::process::Command;
@@ -62,7 +64,16 @@ pub fn choose(path: &Path) -> manifest::Start {
         name: path.into(),
         random: format!("{:016x}{:016x}", half(), half()),
         stack: getrlimit(Resource::Stack).current,
+        told: told(&fs::read("/proc/self/auxv").unwrap_or_default()),
     }
+}
+
+/// What an auxiliary vector says of machine and user, which a replay says, too.
+fn told(auxiliary: &[u8]) -> Vec<(u64, u64)> {
+    let words = auxiliary.chunks_exact(size_of::<u64>()).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
+    let words: Vec<u64> = words.collect();
+    let entries = words.chunks_exact(2).map(|entry| (entry[0], entry[1]));
+    entries.take_while(|&(kind, _)| kind != 0).filter(|(kind, _)| TOLD.contains(kind)).collect()
 }
 
 /// Gives children of this process another limit of their stacks while it lives.
@@ -83,5 +94,19 @@ impl Limit {
 impl Drop for Limit {
     fn drop(&mut self) {
         let _ = setrlimit(Resource::Stack, self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{choose, told};
+    use std::path::Path;
+
+    #[test]
+    fn of_an_auxiliary_vector_only_machine_and_user_are_kept() {
+        let words: [u64; 10] = [6, 4096, 16, 7, 9, 0x5555, 51, 3376, 0, 0];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(told(&bytes), [(16, 7), (51, 3376)]);
+        assert!(choose(Path::new("/p")).told.iter().any(|&(kind, _)| kind == 16), "every kernel has AT_HWCAP");
     }
 }

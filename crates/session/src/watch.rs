@@ -32,6 +32,8 @@ const WORLD_MIN: Duration = Duration::from_millis(1700);
 /// The shortest time for waiting for child processes of which none is recorded.
 const CHILDREN_MIN: Duration = Duration::from_secs(10);
 const READ: i64 = 0;
+/// So many times longer may a thread compute that looks for the passage at which a signal struck.
+const LOOKING: u32 = 60;
 const WAIT4: i64 = 61;
 const FUTEX: i64 = 202;
 const WAITID: i64 = 247;
@@ -246,6 +248,8 @@ impl Watch {
 
     fn look_at_running(&mut self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> Verdict {
         let still = self.standstill(now);
+        let looks = slots.iter().any(|slot| slot.looks_for_passage.load(Acquire) != 0);
+        let outside_max = if looks { self.outside_max * LOOKING } else { self.outside_max };
         let mut verdict = None;
         let (mut all, mut waited_enough) = (true, true);
         for (index, slot) in slots.iter().enumerate() {
@@ -261,7 +265,7 @@ impl Watch {
             let seen = self.running[index].get_or_insert(Running { ticks: state.ticks, slept: sleeps });
             let burnt = Duration::from_secs(state.ticks.saturating_sub(seen.ticks)) / TICKS_PER_SECOND;
             seen.slept &= sleeps && burnt.is_zero();
-            let found = if burnt >= self.outside_max * 9 / 10 {
+            let found = if burnt >= outside_max * 9 / 10 {
                 Some(Stuck::Spins { thread: index as u32 })
             } else {
                 waited_enough &= enough;
@@ -274,7 +278,7 @@ impl Watch {
             }
         }
         waited_enough |= matches!(verdict, Some(Stuck::Spins { .. }));
-        match verdict.filter(|_| all && waited_enough && still >= self.outside_max) {
+        match verdict.filter(|_| all && waited_enough && still >= outside_max) {
             Some(stuck) if !self.somebody_is_about_to_go(slots, kernel, now) => Verdict::Stuck(stuck),
             _ => Verdict::Going,
         }

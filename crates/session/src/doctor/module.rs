@@ -9,8 +9,11 @@ use object::elf;
 use object::read::elf::{Dyn, ElfFile64, ElfSymbol64};
 use object::{
     LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionKind,
+    SegmentFlags,
 };
 use relive_symbols::{Symbol, Treatment};
+use relive_sys::frames::Known;
+use relive_sys::outside;
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -58,6 +61,8 @@ pub struct Module {
     pub guards_inside: bool,
     /// What its code does without a call.
     pub code: CodeCounts,
+    /// Places that look like instructions which read the outside, in code that nothing describes.
+    pub unsure: u32,
     /// Names of the libraries that it asks for.
     #[serde(skip)]
     pub(super) needed: Vec<String>,
@@ -102,7 +107,9 @@ pub(super) fn read(path: &Path, bytes: &[u8], role: Role) -> object::Result<Modu
     let imports = if role == Role::Glibc { Vec::new() } else { table(&|symbol| symbol.is_undefined()) };
     let guards_inside = !is_runtime && has_guards(&elf, bytes, &dynamic.needed);
     let code = if role == Role::Glibc { CodeCounts::default() } else { count(&elf) };
+    let unsure = if role == Role::Glibc { 0 } else { unsure(&elf, bytes) };
     Ok(Module {
+        unsure,
         path: path.to_string_lossy().into_owned(),
         role,
         language: language(&elf),
@@ -172,6 +179,17 @@ fn language(elf: &Elf<'_>) -> Option<Language> {
     let comment = elf.section_by_name(".comment")?;
     let comment = comment.data().ok()?;
     contains(comment, b"rustc version").then_some(Language::Rust)
+}
+
+/// So much looks like an instruction that reads the outside, and stands where nothing says that it is code.
+fn unsure(elf: &Elf<'_>, bytes: &[u8]) -> u32 {
+    const EXECUTABLE: u32 = 1;
+    let mut known = Known::in_bytes(bytes);
+    let executable = |segment: &_| matches!(ObjectSegment::flags(segment), SegmentFlags::Elf { p_flags } if p_flags & EXECUTABLE != 0);
+    let ranges = elf.segments().filter(executable).map(|segment| segment.file_range());
+    let codes =
+        ranges.filter_map(|(at, length)| Some((at as usize, bytes.get(at as usize..)?.get(..length as usize)?)));
+    codes.map(|(at, code)| outside::find(code, at, &mut known, |_, _, _| {}).unsure).sum()
 }
 
 fn count(elf: &Elf<'_>) -> CodeCounts {

@@ -78,6 +78,14 @@ fn of_module(module: &Module, say: &mut impl FnMut(Level, &'static str, String))
         };
         say(level, "defines", format!("{name} itself defines {}: {effect}", listed(module.defines.iter().copied())));
     }
+    if module.unsure > 0 {
+        let what = counted(module.unsure.into(), "instruction");
+        let text = format!(
+            "{name} may read the time, the processor or random numbers by {what} in code that nothing describes: \
+             --environment records the time only"
+        );
+        say(Level::Note, "instructions", text);
+    }
     if code.futexes > 0 && module.language != Some(Language::Go) {
         let whose =
             if module.language == Some(Language::Rust) { " (the locks of Rust's standard library)" } else { "" };

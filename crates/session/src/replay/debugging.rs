@@ -2,16 +2,26 @@
 //!
 //! Where the replay can't go on by itself the program gets a signal, so that gdb
 //! stops there: its threads stand still for good and can be looked at.
+//!
+//! gdb starts the program. One process of a tree is another one than that: it is
+//! started as in any replay, waits at its first moment, and gdb is attached to it.
 
 use super::ending::Run;
 use super::{
-    Arc, Instant, Outcome, Path, PathBuf, Pid, ReplayError, Replayer, Report, Rule, Series, Service, Shared, Signal,
-    TICK, Watched, Woken, flag, kill_all, kill_process,
+    Arc, Instant, Outcome, Packed, Path, PathBuf, Pid, ReplayError, Replayer, Report, Rule, Series, Service, Shared,
+    Signal, TICK, Watched, Woken, flag, kill_all, kill_process,
 };
 use crate::gdb::{self, Debugger};
+use crate::lineage;
+use crate::processes::is_traced;
+use crate::program;
 use crate::signals::Held;
 use crate::starter::Limit;
-use std::sync::atomic::Ordering::Acquire;
+use relive_trace::control::debugger as word;
+use rustix::thread::futex;
+use std::process::Child;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::time::Duration;
 
 /// What is to be told while gdb runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,42 +38,136 @@ impl Replayer {
     /// # Errors
     /// [`ReplayError`] if it could not be started.
     pub fn debug(&self, debugger: &Debugger<'_>, mut tell: impl FnMut(Note)) -> Result<Outcome, ReplayError> {
+        if let Some(process) = self.cast.only().filter(|&process| process > 0) {
+            return self.debug_inner(process, debugger, &mut tell);
+        }
         let rule = Rule::choose_quietly(&self.recording, &self.folder);
         let held = Held::new()?;
         let shared = self.prepare(&rule, flag::DEBUGGER)?;
+        shared.control().debugger.store(word::ATTACHED, Release);
         let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt)?;
         let (control, arguments, environment): (PathBuf, _, _) = (shared.path(), self.arguments(), self.environment());
         let launch = self.launch(Path::new(&control), &arguments, &environment);
-        let mut command = gdb::command(&launch, self.recording.manifest.program.path.as_path(), debugger);
+        let (root, program) = (self.packed.as_ref(), self.recording.manifest.program.path.as_path());
+        let executable = root.map_or(program.to_owned(), |root| root.find(program));
+        let mut command = gdb::command(&launch, &executable, root.map(Packed::root), debugger);
         let _limit = launch.start.as_ref().map(|start| Limit::enter(start.stack));
         let start = |cause| ReplayError::Start { path: PathBuf::from("gdb"), cause };
         let watched = Watched::new(held.released(|| command.spawn()).map_err(start)?)?;
         let run =
             Run { replayer: self, shared: &shared, watched: &watched, held: &held, service: &service, rule: &rule };
-        let mut watch = run.watch();
-        let mut told = false;
-        let outcome = loop {
-            let alarm = (!told).then(|| service.alarm());
-            let note = match watched.wait(&held, alarm, (!told).then_some(TICK))? {
-                Woken::Ended(outcome) => break outcome,
-                Woken::Alarm => Some(Note::Diverged(Box::new(run.scene().reported()))),
-                Woken::Tick => run.is_at_end(&mut watch, Instant::now()).then(|| Note::RecordingEnds(run.recorded())),
-            };
-            if let Some(note) = note {
-                tell(note);
-                interrupt(&shared);
-                told = true;
-            }
-        };
+        let outcome = until_gdb_ends(&run, 0, &mut tell)?;
         kill_all(&shared);
         Ok(outcome)
+    }
+
+    /// Replays the process `number`, which others make, and attaches gdb to it.
+    fn debug_inner(
+        &self,
+        number: u32,
+        debugger: &Debugger<'_>,
+        tell: &mut dyn FnMut(Note),
+    ) -> Result<Outcome, ReplayError> {
+        let rule = Rule::choose_quietly(&self.recording, &self.folder);
+        let held = Held::new()?;
+        let shared = self.prepare(&rule, flag::DEBUGGER)?;
+        let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt)?;
+        let root = Watched::new(self.start(&shared, &held, false)?)?;
+        let run = Run { replayer: self, shared: &shared, watched: &root, held: &held, service: &service, rule: &rule };
+        let outcome = if let Some(note) = until_it_waits(&run)? {
+            tell(note);
+            Outcome::Exited(DIVERGED)
+        } else {
+            let gdb = self.attach(number, &shared, debugger, &held)?;
+            until_gdb_ends(&Run { watched: &Watched::new(gdb)?, ..run }, self.first_thread(number), tell)?
+        };
+        root.kill();
+        kill_all(&shared);
+        Ok(outcome)
+    }
+
+    fn first_thread(&self, number: u32) -> u32 {
+        self.recording.process(number).map_or(0, |process| process.main_thread)
+    }
+
+    fn attach(&self, number: u32, shared: &Shared, debugger: &Debugger<'_>, held: &Held) -> Result<Child, ReplayError> {
+        let member = lineage::members(&self.recording, &self.folder).into_iter().find(|member| member.index == number);
+        let program = member.and_then(|member| member.program);
+        // A script stands there for the program that reads it, which has the symbols.
+        let program = program.map(|path| program::Program::find(&[path.clone().into()]).map_or(path, |p| p.executable));
+        let pid = pid_of(shared, self.first_thread(number));
+        let mut command = gdb::attach(pid, program.as_deref(), debugger);
+        let started = held.released(|| command.spawn());
+        started.map_err(|cause| ReplayError::Start { path: PathBuf::from("gdb"), cause })
+    }
+}
+
+/// The tool's own exit status.
+const DIVERGED: i32 = 125;
+
+fn pid_of(shared: &Shared, thread: u32) -> u32 {
+    shared.turns().get(thread as usize).map_or(0, |slot| slot.pid.load(Acquire))
+}
+
+/// Lets those on the way run until the process that is wanted is there; what came in between, if something did.
+fn until_it_waits(run: &Run<'_>) -> Result<Option<Note>, ReplayError> {
+    const LOOK: Duration = Duration::from_millis(5);
+    let mut watch = run.watch();
+    while run.shared.control().debugger.load(Acquire) != word::WANTED {
+        let scene = || run.scene();
+        match run.watched.wait(run.held, Some(run.service.alarm()), Some(LOOK))? {
+            Woken::Ended(found) => {
+                let report = run.recorded().map(|recorded| scene().ended(recorded, found));
+                return Ok(Some(report.map_or(Note::RecordingEnds(None), |report| Note::Diverged(Box::new(report)))));
+            }
+            Woken::Alarm => return Ok(Some(Note::Diverged(Box::new(scene().reported())))),
+            Woken::Tick => {
+                if let Some(stuck) = run.stuck(&mut watch) {
+                    return Ok(Some(Note::Diverged(Box::new(scene().stuck(stuck)))));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Watches the replay until the user leaves gdb, which `run` watches. `thread` is the first one of what is debugged.
+fn until_gdb_ends(run: &Run<'_>, thread: u32, tell: &mut dyn FnMut(Note)) -> Result<Outcome, ReplayError> {
+    let mut watch = run.watch();
+    let mut told = false;
+    loop {
+        let alarm = (!told).then(|| run.service.alarm());
+        let waits = run.shared.control().debugger.load(Acquire) == word::WANTED;
+        let note = match run.watched.wait(run.held, alarm, (!told || waits).then_some(TICK))? {
+            Woken::Ended(outcome) => return Ok(outcome),
+            Woken::Alarm => Some(Note::Diverged(Box::new(run.scene().reported()))),
+            Woken::Tick if waits => {
+                let_go_if_traced(run.shared, thread);
+                None
+            }
+            Woken::Tick => run.is_at_end(&mut watch, Instant::now()).then(|| Note::RecordingEnds(run.recorded())),
+        };
+        if let Some(note) = note {
+            tell(note);
+            interrupt(run.shared, thread);
+            told = true;
+        }
+    }
+}
+
+/// The process goes on once the debugger has it: as soon as the user says so.
+fn let_go_if_traced(shared: &Shared, thread: u32) {
+    if is_traced(pid_of(shared, thread)) {
+        let debugger = &shared.control().debugger;
+        if debugger.compare_exchange(word::WANTED, word::ATTACHED, AcqRel, Acquire).is_ok() {
+            let _ = futex::wake(debugger, futex::Flags::empty(), i32::MAX as u32);
+        }
     }
 }
 
 /// gdb stops all threads of a process that gets SIGINT, and the program never sees it.
-fn interrupt(shared: &Shared) {
-    let first = shared.turns().first().map_or(0, |slot| slot.pid.load(Acquire));
-    if let Some(pid) = Pid::from_raw(first as i32) {
+fn interrupt(shared: &Shared, thread: u32) {
+    if let Some(pid) = Pid::from_raw(pid_of(shared, thread) as i32) {
         let _ = kill_process(pid, Signal::INT);
     }
 }

@@ -2,9 +2,9 @@
 
 use super::{
     Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Stuck, TICK, Verdict,
-    Watch, Watched, Woken, io, manifest, processes,
+    Watch, Watched, Woken, io, processes,
 };
-use relive_trace::control::{IN_USE, turn};
+use relive_trace::control::{IN_USE, cause, turn};
 use std::sync::atomic::Ordering::Acquire;
 
 /// How a replay ended.
@@ -14,6 +14,11 @@ pub enum Ending {
     AsRecorded(Outcome),
     /// It was stopped where the recording ends: the process had been killed (or its recorder, without an outcome).
     RecordingEnds(Option<Outcome>),
+    /// Its one process can't be replayed alone: this one shares writable memory with others.
+    Shares {
+        /// It, or one that its memory comes from.
+        process: u32,
+    },
     /// It went another way.
     Diverged(Box<Report>),
     /// The user ended it with this signal.
@@ -43,7 +48,7 @@ impl Run<'_> {
         loop {
             let ending = match self.watched.wait(self.held, Some(self.service.alarm()), Some(TICK))? {
                 Woken::Ended(outcome) => return Ok(self.after_first(outcome, &mut watch)),
-                Woken::Alarm => Some(diverged(self.scene().reported())),
+                Woken::Alarm => Some(self.reported()),
                 Woken::Tick => self.look(&mut watch),
             };
             if let Some(ending) = ending {
@@ -54,10 +59,16 @@ impl Run<'_> {
     }
 
     pub(super) fn watch(&self) -> Watch {
-        let recording = self.replayer.recording();
-        let totals =
-            (0..recording.thread_count()).map(|index| recording.thread(index).map_or(0, |thread| thread.events));
-        Watch::new(totals.collect(), self.replayer.duration(), self.rule.is_derived(), Instant::now())
+        let totals = self.replayer.cast.totals(self.replayer.recording());
+        Watch::new(totals, self.replayer.duration(), self.rule.is_derived(), Instant::now())
+    }
+
+    /// Why the replay can't go on, if it can't.
+    pub(super) fn stuck(&self, watch: &mut Watch) -> Option<Stuck> {
+        match watch.look(self.shared.turns(), &Proc, Instant::now()) {
+            Verdict::Stuck(stuck) => Some(stuck),
+            Verdict::Going | Verdict::AtEnd => None,
+        }
     }
 
     /// Every recorded event has run, and what would come then is not in the recording.
@@ -79,7 +90,7 @@ impl Run<'_> {
             }
         }
         if alarmed() {
-            return diverged(self.scene().reported());
+            return self.reported();
         }
         self.compare(outcome, watch)
     }
@@ -89,7 +100,10 @@ impl Run<'_> {
             Some(recorded) if recorded != outcome => diverged(self.scene().ended(recorded, outcome)),
             Some(Outcome::Killed(_)) => Ending::AsRecorded(outcome),
             _ if watch.complete(self.shared.turns()) => Ending::AsRecorded(outcome),
-            _ => self.scene().incomplete().map_or(Ending::AsRecorded(outcome), diverged),
+            _ => {
+                let totals = self.replayer.cast.totals(self.replayer.recording());
+                self.scene().incomplete(&totals).map_or(Ending::AsRecorded(outcome), diverged)
+            }
         }
     }
 
@@ -120,10 +134,9 @@ impl Run<'_> {
 
     /// The recording of some process ends before the process did.
     fn cut_short(&self) -> bool {
-        let recording = self.replayer.recording();
         !matches!(self.recorded(), Some(Outcome::Exited(_)))
             || self.is_cut()
-            || recording.processes().any(|process| process.end == End::Live)
+            || self.replayer.cast.processes(self.replayer.recording()).any(|process| process.end == End::Live)
     }
 
     fn is_cut(&self) -> bool {
@@ -144,16 +157,18 @@ impl Run<'_> {
         used.map(|slot| slot.pid.load(Acquire)).any(|pid| pid != self.watched.pid() && processes::alive(pid))
     }
 
-    /// How the first process ended in the recording, if that is known.
+    /// How the process that the replay is for ended in the recording, if that is known.
     pub(super) fn recorded(&self) -> Option<Outcome> {
-        let recording = self.replayer.recording();
-        match recording.manifest.outcome {
-            Some(manifest::Outcome::Exited(code)) => Some(Outcome::Exited(code.into())),
-            Some(manifest::Outcome::Killed(signal)) => Some(Outcome::Killed(signal.into())),
-            None => match recording.process(0)?.end {
-                End::Exited { code, .. } => Some(Outcome::Exited((code & 0xFF) as i32)),
-                _ => None,
-            },
+        self.replayer.cast.recorded(self.replayer.recording())
+    }
+
+    /// What a process said before it stopped.
+    fn reported(&self) -> Ending {
+        let met = &self.shared.control().divergence;
+        let process = self.replayer.recording().process_of(met.thread.load(Acquire));
+        match process.filter(|_| met.cause.load(Acquire) == cause::SHARED) {
+            Some(process) => Ending::Shares { process: process.index },
+            None => diverged(self.scene().reported()),
         }
     }
 

@@ -42,6 +42,8 @@ impl Stage {
             source: Path::new("/"),
             thread_count: threads.len() as u32,
             plan_bytes: 0,
+            races: None,
+            cpuid: &[],
         };
         let shared = Shared::new(&setup).unwrap();
         let scene = Scene::default();

@@ -1,0 +1,271 @@
+//! Looks for data races in a recording, by two replays: the first learns which bytes
+//! race, the second which accesses they are (`RecPlay`, section 5).
+//!
+//! Apart from the other replays because each leaves something for the next, in a folder
+//! of its own.
+
+use super::{Ending, Instrument, ReplayError, Replayed, Replayer, Rule};
+use relive_findings::locate::located;
+use relive_findings::raw::{NO_THREAD, RawAccess, RawDivergence, RawModule, RawReport, RawThread, RawUnobserved};
+use relive_findings::{Options, Report, wire};
+use relive_trace::control::flag;
+use relive_trace::races::word::{self, not_translated};
+use relive_trace::races::{FOUND, TOLD, WATCH};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// One of the replays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Learns which bytes race.
+    First,
+    /// Watches them; so many.
+    Second {
+        /// Bytes that race.
+        bytes: u64,
+    },
+}
+
+/// What both replays found.
+#[derive(Debug)]
+pub struct Hunt {
+    /// The races, in addresses.
+    pub found: RawReport,
+    /// The signal by which the user ended it.
+    pub interrupted: Option<i32>,
+}
+
+impl Replayer {
+    /// Looks for races. `tell` is called before each replay.
+    ///
+    /// # Errors
+    /// [`ReplayError`] if it could not be started, or its folder can't be used.
+    pub fn races(mut self, tell: &mut dyn FnMut(Pass)) -> Result<Hunt, ReplayError> {
+        let folder = Scratch::new().map_err(ReplayError::Races)?;
+        tell(Pass::First);
+        let first = self.pass(flag::RACES, &folder.0)?;
+        let (lines, missed) = folder.found().map_err(ReplayError::Races)?;
+        let bytes = lines.racing.values().map(|racing| u64::from(racing.count_ones())).sum();
+        let mut found = RawReport { complete: true, unobserved: missed, ..RawReport::default() };
+        let mut last = first;
+        if bytes > 0 && !matches!(last.ending, Ending::Interrupted(_)) {
+            (found, last) = self.watched(&folder, lines, &found, &mut || tell(Pass::Second { bytes }))?;
+        }
+        if let Ending::Diverged(report) = &last.ending {
+            found.diverged = Some(RawDivergence { thread: NO_THREAD, event: 0, what: report.headline.clone() });
+        }
+        found.threads = self.threads(&found.threads);
+        let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
+        Ok(Hunt { found, interrupted })
+    }
+
+    /// The second replay, and again where debug information says of racing bytes that they are atomic: what they order is
+    /// known only then.
+    fn watched(
+        &mut self,
+        folder: &Scratch,
+        mut lines: Lines,
+        before: &RawReport,
+        tell: &mut dyn FnMut(),
+    ) -> Result<(RawReport, Replayed), ReplayError> {
+        loop {
+            folder.watch(&lines).map_err(ReplayError::Races)?;
+            tell();
+            let last = self.pass(flag::RACES_WATCHED, &folder.0)?;
+            let mut found = before.clone();
+            folder.told(&mut found).map_err(ReplayError::Races)?;
+            let atomics = Report::new(&found, &Options::default()).atomics;
+            let new =
+                atomics.iter().fold(false, |new, &(address, bytes)| add_variable(&mut lines, address, bytes) || new);
+            if !new || !matches!(last.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
+                return Ok((found, last));
+            }
+        }
+    }
+
+    /// One replay; where the learnt order leads elsewhere, another one by timestamps.
+    fn pass(&mut self, flag: u32, folder: &Path) -> Result<Replayed, ReplayError> {
+        self.instrument = Instrument { flags: flag::TRANSLATED | flag, races: Some(folder.to_owned()) };
+        let rule = Rule::choose_quietly(&self.recording, &self.folder);
+        // What the program prints was seen when it was recorded.
+        let mut nowhere = io::sink();
+        let replayed = self.run(&rule, Some(&mut nowhere))?;
+        if rule.is_derived() && matches!(replayed.ending, Ending::Diverged(_)) {
+            return self.run(&Rule::Reference, Some(&mut nowhere));
+        }
+        Ok(replayed)
+    }
+
+    /// All threads of the recording, with what `told` says of where some were created.
+    fn threads(&self, told: &[RawThread]) -> Vec<RawThread> {
+        let recording = &self.recording;
+        let mut creators = BTreeMap::new();
+        for number in 0..recording.thread_count() {
+            creators.extend(recording.children(number).iter().map(|&child| (child, number)));
+        }
+        let created = |number| told.iter().find(|thread| thread.number == number).map(|thread| thread.created.clone());
+        let thread = |number| RawThread {
+            number,
+            created: created(number).unwrap_or_default(),
+            name: recording.name(number),
+            creator: creators.get(&number).copied().unwrap_or(NO_THREAD),
+            ..RawThread::default()
+        };
+        (0..recording.thread_count()).map(thread).collect()
+    }
+}
+
+/// Whether the C library or the loader made an access for itself: its own call, from another function of its own. What
+/// it does there is ordered by locks that it has for itself.
+fn is_internal(access: &RawAccess, modules: &[RawModule]) -> bool {
+    const RUNTIME: [&str; 4] = ["libc.so", "libc-2", "ld-linux", "ld-2"];
+    let of_runtime = |address: &u64| {
+        let module = modules.iter().find(|module| (module.start..module.end).contains(address));
+        let name = module.and_then(|module| module.file.rsplit('/').next());
+        name.is_some_and(|name| RUNTIME.iter().any(|beginning| name.starts_with(beginning)))
+    };
+    let frames = &access.stack.addresses;
+    frames.len() > 3 && frames[..2].iter().all(of_runtime) && !frames[2..].iter().all(of_runtime)
+}
+
+/// What is to be watched.
+#[derive(Clone, Debug, Default)]
+struct Lines {
+    /// By lines: bytes that race.
+    racing: BTreeMap<u64, u64>,
+    /// Lines with the bytes of a synchronisation variable, each by itself.
+    variables: BTreeSet<(u64, u64)>,
+}
+
+/// Takes bytes from an address on, as bits, for those of a synchronisation variable. `false` if they all were known.
+fn add_variable(lines: &mut Lines, address: u64, bytes: u64) -> bool {
+    let (line, shift) = (address / 64, address % 64);
+    let high = if shift == 0 { 0 } else { bytes >> (64 - shift) };
+    let parts = [(line, bytes << shift), (line + 1, high)];
+    // Both are taken, whichever is new.
+    parts.into_iter().filter(|part| part.1 != 0 && lines.variables.insert(*part)).count() > 0
+}
+
+/// What was not observed, in words.
+fn missed_of(what: u64, which: u64) -> String {
+    match (what, which) {
+        (word::NATIVE, not_translated::PIECE) => "code that can't be translated, which ran natively".to_owned(),
+        (word::NATIVE, not_translated::THREAD) => "threads that were found outside of translated code".to_owned(),
+        (word::NATIVE, not_translated::PROCESS) => "a process that could not be translated: nothing of it".to_owned(),
+        (word::UNKNOWN, number) => match iced_x86::Mnemonic::try_from(number as usize) {
+            Ok(mnemonic) => format!("accesses of {}", format!("{mnemonic:?}").to_lowercase()),
+            Err(_) => "accesses of an instruction".to_owned(),
+        },
+        _ => "something that this version does not know".to_owned(),
+    }
+}
+
+/// A folder for one hunt, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> io::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("relive-races.{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        Ok(Self(folder))
+    }
+
+    /// The words of each file of this kind, one file a process. It is gone then.
+    fn files(&self, kind: &str) -> io::Result<Vec<Vec<u64>>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&self.0)? {
+            let entry = entry?;
+            if entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.strip_prefix(kind).is_some_and(|n| n.starts_with('-')))
+            {
+                let bytes = fs::read(entry.path())?;
+                all.push(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect());
+                // The next replay begins with a new one.
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// What the first pass found: by lines, bytes that race and bytes of synchronisation variables; and what it could
+    /// not see.
+    fn found(&self) -> io::Result<(Lines, Vec<RawUnobserved>)> {
+        let (mut lines, mut missed) = (Lines::default(), BTreeMap::new());
+        for words in self.files(FOUND)? {
+            for record in words.chunks_exact(word::COUNT) {
+                match *record {
+                    [word::RACING, line, bytes] => *lines.racing.entry(line).or_default() |= bytes,
+                    [word::VARIABLE, line, bytes] => _ = lines.variables.insert((line, bytes)),
+                    [what, which, count] => *missed.entry(missed_of(what, which)).or_default() += count,
+                    _ => {}
+                }
+            }
+        }
+        let missed = missed.into_iter().map(|(what, count)| RawUnobserved { what, count }).collect();
+        Ok((lines, missed))
+    }
+
+    fn watch(&self, lines: &Lines) -> io::Result<()> {
+        let racing = lines.racing.iter().map(|(&line, &bytes)| [word::RACING, line, bytes]);
+        let variables = lines.variables.iter().map(|&(line, bytes)| [word::VARIABLE, line, bytes]);
+        let words = racing.chain(variables).flatten();
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        fs::write(self.0.join(WATCH), bytes)
+    }
+
+    /// What the second pass told, of all processes.
+    fn told(&self, found: &mut RawReport) -> io::Result<()> {
+        for words in self.files(TOLD)? {
+            match wire::read(&words) {
+                Ok(report) => {
+                    let mut report = located(&report, &[]);
+                    let modules = &report.modules;
+                    report.races.retain(|race| !race.accesses.iter().any(|access| is_internal(access, modules)));
+                    found.modules.extend(report.modules);
+                    found.threads.extend(report.threads);
+                    found.races.extend(report.races);
+                    found.unobserved.extend(report.unobserved);
+                }
+                Err(cause) => found.unobserved.push(RawUnobserved { what: cause.to_string(), count: 1 }),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Scratch, missed_of};
+    use relive_findings::raw::RawUnobserved;
+    use relive_trace::races::word::{self, not_translated};
+    use relive_trace::races::{FOUND, WATCH};
+    use std::fs;
+
+    #[test]
+    fn what_several_processes_found_is_watched_once() {
+        let folder = Scratch(tempfile::tempdir().unwrap().keep());
+        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        fs::write(folder.0.join(format!("{FOUND}-0")), bytes(&[0, 5, 1, 1, 5, 8, 0, 5, 2, 2, 0, 3])).unwrap();
+        // The last record was cut.
+        fs::write(folder.0.join(format!("{FOUND}-12")), bytes(&[0, 5, 2, 0, 9, 4, 2, 0, 4, 0, 7])).unwrap();
+        fs::write(folder.0.join(format!("{FOUND}s")), bytes(&[0, 1, 1])).unwrap();
+        let (lines, missed) = folder.found().unwrap();
+        folder.watch(&lines).unwrap();
+        assert_eq!(lines.racing.into_iter().collect::<Vec<_>>(), [(5, 3), (9, 4)]);
+        assert_eq!(lines.variables.into_iter().collect::<Vec<_>>(), [(5, 8)]);
+        assert_eq!(missed, [RawUnobserved { what: missed_of(word::NATIVE, not_translated::PIECE), count: 7 }]);
+        assert_eq!(fs::read(folder.0.join(WATCH)).unwrap(), bytes(&[0, 5, 3, 0, 9, 4, 1, 5, 8]));
+    }
+}

@@ -1,0 +1,263 @@
+//! What runs in the place of the instructions that a jump takes away.
+//!
+//! A jump has five bytes. The instructions there run elsewhere, with whatever they
+//! address relative to their place set right. That is possible if nothing jumps to
+//! the second of them or a later one, and no other thread is there; else only a
+//! trap in the place of the first byte will do.
+
+use super::memory::Memory;
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
+    Mnemonic, OpKind, Register,
+};
+use relive_trace::stand::{CODE_BYTES, LEAD_BYTES};
+use std::collections::BTreeSet;
+
+const JUMP_BYTES: usize = 5;
+const LONGEST: usize = 15;
+/// Instructions before the one that is looked at, at most.
+const LEADING: usize = 4;
+/// Jumps from further away into the bytes are not looked for.
+const AROUND: u64 = 2048;
+
+/// The replacement.
+#[derive(Debug, Default)]
+pub(super) struct Apart {
+    /// Bytes of whole instructions that may be taken away; less than a jump if only a trap may stand there, 0 if not
+    /// even that.
+    pub(super) room: usize,
+    /// What runs instead; it goes on behind them.
+    pub(super) code: Vec<u8>,
+    /// Bytes of them that stand before the instruction that is looked at.
+    pub(super) lead: usize,
+    /// What runs instead of those.
+    pub(super) lead_code: Vec<u8>,
+}
+
+/// For the instruction at `place`. `at` says where the replacement will be, and where what runs before the comparison;
+/// `known` where instructions begin. In a crowd other threads may be anywhere.
+pub(super) fn find(memory: &Memory, place: u64, at: [u64; 2], known: &BTreeSet<u64>, crowded: bool) -> Apart {
+    let alone = here(memory, place, at[0], known, crowded);
+    if crowded || alone.room == 0 || alone.room >= JUMP_BYTES {
+        return alone;
+    }
+    // The instructions before it, which nobody passes by on the way to it, may be long enough.
+    let mut start = place;
+    for _ in 0..LEADING {
+        let decode = |&&ip: &&u64| ip + decode(memory, ip).len() as u64 == start;
+        let Some(&before) = known.range(start.saturating_sub(LONGEST as u64)..start).find(decode) else { break };
+        start = before;
+        if let Some(found) = leading(memory, [start, place], at, known) {
+            return found;
+        }
+    }
+    alone
+}
+
+fn decode(memory: &Memory, place: u64) -> Instruction {
+    decode_at(&memory.read(place, LONGEST), place)
+}
+
+fn decode_at(code: &[u8], place: u64) -> Instruction {
+    Decoder::with_ip(64, code, place, DecoderOptions::NONE).decode()
+}
+
+/// With the jump at `start`, before `place`.
+fn leading(memory: &Memory, [start, place]: [u64; 2], at: [u64; 2], known: &BTreeSet<u64>) -> Option<Apart> {
+    let mut taken = take(memory, start);
+    while taken.last()?.next_ip() <= place {
+        taken.push(decode(memory, taken.last()?.next_ip()));
+    }
+    let first = taken.iter().position(|instruction| instruction.ip() == place)?;
+    // A call comes back behind itself, where nothing may have been taken away.
+    let before_last = &taken[..taken.len() - 1];
+    let unfit = taken.iter().any(Instruction::is_invalid) || before_last.iter().any(calls);
+    if length(&taken) < JUMP_BYTES || unfit || entered(memory, &taken, known) {
+        return None;
+    }
+    let lead_code = moved(&taken[..first], at[1]).filter(|code| code.len() <= LEAD_BYTES)?;
+    let code = moved(&taken[first..], at[0])?;
+    Some(Apart { room: length(&taken), code, lead: (place - start) as usize, lead_code })
+}
+
+/// Whole instructions in the place of a jump; fewer bytes, if what follows is not theirs.
+fn take(memory: &Memory, place: u64) -> Vec<Instruction> {
+    let mut taken = vec![decode(memory, place)];
+    while length(&taken) < JUMP_BYTES {
+        let last = taken[taken.len() - 1];
+        let next = decode(memory, last.next_ip());
+        // Behind a jump only padding is nobody's.
+        if last.is_invalid() || ends(&last) && !matches!(next.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+            break;
+        }
+        taken.push(next);
+    }
+    taken
+}
+
+fn here(memory: &Memory, place: u64, at: u64, known: &BTreeSet<u64>, crowded: bool) -> Apart {
+    let taken = take(memory, place);
+    let apart =
+        |taken: &[Instruction]| moved(taken, at).map(|code| Apart { room: length(taken), code, ..Apart::default() });
+    let Some(alone) = apart(&taken[..1]) else { return Apart::default() };
+    let moves = taken.len() > 1 && taken.iter().all(|i| !i.is_invalid() && !calls(i)) && length(&taken) >= JUMP_BYTES;
+    if crowded || !moves || entered(memory, &taken, known) { alone } else { apart(&taken).unwrap_or(alone) }
+}
+
+fn length(taken: &[Instruction]) -> usize {
+    taken.iter().map(Instruction::len).sum()
+}
+
+/// Whether what stands behind an instruction may be anything.
+fn ends(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.flow_control(),
+        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return | FlowControl::Exception
+    )
+}
+
+fn calls(instruction: &Instruction) -> bool {
+    matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt)
+}
+
+/// Whether something near may jump behind the first of these instructions. Where instructions begin is
+/// not known everywhere: whatever looks like a jump, and is not within one that is known, counts as one.
+fn entered(memory: &Memory, taken: &[Instruction], known: &BTreeSet<u64>) -> bool {
+    let inside = taken[1].ip()..(taken[0].ip() + JUMP_BYTES as u64).max(taken[taken.len() - 1].ip() + 1);
+    // Code may begin anywhere before the place.
+    let mut start = taken[0].ip().saturating_sub(AROUND);
+    while start < taken[0].ip() && memory.read(start, 1).is_empty() {
+        start += 1;
+    }
+    let code = memory.read(start, 2 * AROUND as usize);
+    let within = |ip: u64| {
+        let before = known.range(ip.saturating_sub(LONGEST as u64)..ip).next_back();
+        before.is_some_and(|&before| before + decode(memory, before).len() as u64 > ip)
+    };
+    (0..code.len().saturating_sub(1)).any(|at| {
+        let next = code[at + 1];
+        let near = |length: usize| {
+            let bytes = code.get(at + length - 4..at + length)?.first_chunk()?;
+            Some((at + length, i64::from(i32::from_le_bytes(*bytes))))
+        };
+        let target = match code[at] {
+            0x70..=0x7F | 0xE0..=0xE3 | 0xEB => Some((at + 2, i64::from(next as i8))),
+            0xE8 | 0xE9 => near(5),
+            0x0F if next & 0xF0 == 0x80 => near(6),
+            _ => None,
+        };
+        let enters = |(behind, by)| inside.contains(&(start + behind as u64).wrapping_add_signed(by));
+        target.is_some_and(enters) && !within(start + at as u64)
+    }) || memory.tables_of_module(taken[0].ip()).iter().any(|(at, data)| is_in_table(*at, data, &inside))
+}
+
+/// Whether data may hold one of these places for a jump by a table: an address, or a distance from the beginning of
+/// the table that it stands in.
+fn is_in_table(at: u64, data: &[u8], places: &std::ops::Range<u64>) -> bool {
+    const TABLE_BYTES: u64 = 8192;
+    let (words, halves) = (data.as_chunks::<8>().0, data.as_chunks::<4>().0);
+    words.iter().any(|word| places.contains(&u64::from_le_bytes(*word)))
+        || (at..).step_by(4).zip(halves).any(|(here, half)| {
+            let distance = i64::from(i32::from_le_bytes(*half));
+            places.clone().any(|place| {
+                let table = place.wrapping_add_signed(-distance);
+                table.is_multiple_of(4) && (at..=here).contains(&table) && here - table < TABLE_BYTES
+            })
+        })
+}
+
+/// The instructions for another address. `None` if that is too far away.
+fn moved(taken: &[Instruction], at: u64) -> Option<Vec<u8>> {
+    if at == 0 || taken.iter().any(Instruction::is_invalid) {
+        return None;
+    }
+    let mut code = Vec::new();
+    for instruction in taken {
+        // One by one: a jump to the first of them must find the place that is watched.
+        let at = at + code.len() as u64;
+        let target = instruction.near_branch_target();
+        if calls(instruction) {
+            code.extend_from_slice(&called(instruction, at)?);
+        } else if target != 0 && target == instruction.ip() {
+            return None;
+        } else {
+            code.extend_from_slice(&encoded(instruction, at)?);
+        }
+    }
+    (code.len() <= CODE_BYTES).then_some(code)
+}
+
+fn encoded(instruction: &Instruction, at: u64) -> Option<Vec<u8>> {
+    let one = std::slice::from_ref(instruction);
+    let encoded = BlockEncoder::encode(64, InstructionBlock::new(one, at), BlockEncoderOptions::NONE).ok()?;
+    Some(encoded.code_buffer)
+}
+
+/// A call must leave its own place's address behind: what it would push is written instead.
+fn called(call: &Instruction, at: u64) -> Option<Vec<u8>> {
+    let near = matches!(call.op0_kind(), OpKind::NearBranch64);
+    if !near && call.code() != Code::Call_rm64 {
+        return None;
+    }
+    let back = call.next_ip();
+    // lea rsp, [rsp - 8]; mov dword [rsp], …; mov dword [rsp + 4], …; jmp …
+    let mut code = vec![0x48, 0x8D, 0x64, 0x24, 0xF8, 0xC7, 0x04, 0x24];
+    code.extend_from_slice(&(back as u32).to_le_bytes());
+    code.extend_from_slice(&[0xC7, 0x44, 0x24, 0x04]);
+    code.extend_from_slice(&((back >> 32) as u32).to_le_bytes());
+    if !near {
+        code.extend_from_slice(&encoded(&jump_of(call)?, at + code.len() as u64)?);
+        return Some(code);
+    }
+    let behind = at + code.len() as u64 + JUMP_BYTES as u64;
+    let distance = i32::try_from(call.near_branch64().wrapping_sub(behind) as i64).ok()?;
+    code.push(0xE9);
+    code.extend_from_slice(&distance.to_le_bytes());
+    Some(code)
+}
+
+/// The jump to where an indirect call leads, once its return address has been pushed.
+fn jump_of(call: &Instruction) -> Option<Instruction> {
+    const WORD: u64 = 8;
+    let mut jump = *call;
+    jump.set_code(Code::Jmp_rm64);
+    if call.op0_kind() == OpKind::Register && call.op0_register() == Register::RSP {
+        return None;
+    }
+    if call.op0_kind() == OpKind::Memory && call.memory_base() == Register::RSP {
+        jump.set_memory_displacement64(call.memory_displacement64().wrapping_add(WORD));
+        jump.set_memory_displ_size(8);
+    }
+    Some(jump)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{called, decode_at};
+
+    /// What runs instead of a call at 0x1000, from 0x5000 on: its instructions.
+    fn instead(call: &[u8]) -> Option<Vec<String>> {
+        let call = decode_at(call, 0x1000);
+        let (code, mut at, mut seen) = (called(&call, 0x5000)?, 0, Vec::new());
+        while at < code.len() {
+            let instruction = decode_at(&code[at..], 0x5000 + at as u64);
+            at += instruction.len();
+            seen.push(match instruction.near_branch_target() {
+                0 => format!("{:?} {:x}", instruction.memory_base(), instruction.memory_displacement64()),
+                target => format!("{target:x}"),
+            });
+        }
+        Some(seen.split_off(3))
+    }
+
+    #[test]
+    fn a_call_leaves_its_own_return_address_and_goes_where_it_would() {
+        assert_eq!(instead(&[0xE8, 0, 1, 0, 0]).unwrap(), ["1105"], "call 1105");
+        assert_eq!(instead(&[0x41, 0xFF, 0xD5]).unwrap(), ["None 0"], "call r13");
+        assert_eq!(instead(&[0xFF, 0x50, 0x10]).unwrap(), ["RAX 10"], "call [rax + 16]");
+        assert_eq!(instead(&[0xFF, 0x54, 0x24, 0x78]).unwrap(), ["RSP 80"], "call [rsp + 120]");
+        assert_eq!(instead(&[0xFF, 0x15, 0x10, 0, 0, 0]).unwrap(), ["RIP 1016"], "call [rip + 16]");
+        assert_eq!(instead(&[0x0F, 0x05]), None, "syscall");
+        assert_eq!(instead(&[0xFF, 0xD4]), None, "call rsp");
+    }
+}

@@ -1,0 +1,130 @@
+//! The memory of a replaying process, its code as it was before the runtime
+//! changed it.
+//!
+//! Apart because the walk looks at code piece by piece, and each look at another
+//! process is a system call.
+
+use object::{Object, ObjectSection, ObjectSegment};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+const PIECE: u64 = 256;
+
+/// Changed code, and what stood there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patch {
+    address: u64,
+    length: usize,
+    before: [u8; 8],
+}
+
+impl Patch {
+    /// A patch in the form in which it is asked about, if there is one.
+    pub(super) fn new([address, length, before]: [u64; 3]) -> Option<Self> {
+        (length > 0).then(|| Self { address, length: length.min(8) as usize, before: before.to_le_bytes() })
+    }
+}
+
+/// Code and memory to look at.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pid: u32,
+    file: Option<File>,
+    patches: Vec<Patch>,
+    pieces: RefCell<BTreeMap<u64, Vec<u8>>>,
+}
+
+impl Memory {
+    pub(super) fn open(pid: u32, patches: Vec<Patch>) -> Option<Self> {
+        let file = File::open(format!("/proc/{pid}/mem")).ok()?;
+        Some(Self { pid, file: Some(file), patches, pieces: RefCell::default() })
+    }
+
+    /// Nothing but these bytes.
+    #[cfg(test)]
+    pub(super) fn of(address: u64, bytes: &[u8]) -> Self {
+        let mut pieces = BTreeMap::<u64, Vec<u8>>::new();
+        assert!(address.is_multiple_of(PIECE));
+        for (index, piece) in bytes.chunks(PIECE as usize).enumerate() {
+            pieces.insert(address + index as u64 * PIECE, piece.to_vec());
+        }
+        Self { pid: 0, file: None, patches: Vec::new(), pieces: RefCell::new(pieces) }
+    }
+
+    /// Bytes at `address`; fewer, if there are not so many.
+    pub(super) fn read(&self, address: u64, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let Some(at) = address.checked_add(bytes.len() as u64) else { break };
+            let start = at & !(PIECE - 1);
+            let mut pieces = self.pieces.borrow_mut();
+            let piece = pieces.entry(start).or_insert_with(|| self.fetch(start));
+            let Some(rest) = piece.get((at - start) as usize..).filter(|rest| !rest.is_empty()) else { break };
+            bytes.extend_from_slice(&rest[..rest.len().min(length - bytes.len())]);
+        }
+        self.undo(address, &mut bytes);
+        bytes
+    }
+
+    /// A word at `address`.
+    pub(super) fn word(&self, address: u64) -> Option<u64> {
+        self.read(address, 8).first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// The constants and tables of the file whose code is at `place`, with their addresses.
+    pub(super) fn tables_of_module(&self, place: u64) -> Vec<(u64, Vec<u8>)> {
+        self.find_tables(place).unwrap_or_default()
+    }
+
+    fn find_tables(&self, place: u64) -> Option<Vec<(u64, Vec<u8>)>> {
+        const NAMES: [&str; 4] = [".rodata", ".data.rel.ro", ".data", ".init_array"];
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).ok()?;
+        let mappings = maps.lines().filter_map(|line| {
+            let mut fields = line.split_ascii_whitespace();
+            let (start, end) = fields.next()?.split_once('-')?;
+            let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
+            let offset = u64::from_str_radix(fields.nth(1)?, 16).ok()?;
+            Some((range, offset, fields.nth(2)?))
+        });
+        let (range, offset, path) = mappings.into_iter().find(|(range, ..)| range.contains(&place))?;
+        let file = std::fs::read(path).ok()?;
+        let file = object::File::parse(&*file).ok()?;
+        let in_file = place - range.start + offset;
+        let segment = file.segments().find(|segment| {
+            let (start, size) = segment.file_range();
+            (start..start + size).contains(&in_file)
+        })?;
+        let base = place.wrapping_sub(segment.address() + in_file - segment.file_range().0);
+        let wanted = file
+            .sections()
+            .filter(|section| section.name().is_ok_and(|name| NAMES.iter().any(|&wanted| name.starts_with(wanted))));
+        let read = wanted.filter_map(|section| {
+            let start = base.wrapping_add(section.address());
+            let mut bytes = vec![0; usize::try_from(section.size()).ok()?];
+            let got = self.file.as_ref()?.read_at(&mut bytes, start).ok()?;
+            bytes.truncate(got);
+            Some((start, bytes))
+        });
+        Some(read.collect())
+    }
+
+    fn fetch(&self, start: u64) -> Vec<u8> {
+        let mut piece = vec![0; PIECE as usize];
+        let got = self.file.as_ref().and_then(|file| file.read_at(&mut piece, start).ok()).unwrap_or(0);
+        piece.truncate(got);
+        piece
+    }
+
+    fn undo(&self, address: u64, bytes: &mut [u8]) {
+        for patch in &self.patches {
+            for (index, &before) in patch.before[..patch.length].iter().enumerate() {
+                let at = (patch.address + index as u64).wrapping_sub(address);
+                if let Some(byte) = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)) {
+                    *byte = before;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The walk over hand-made code.
+
+use super::super::apart;
+use super::super::memory::Memory;
+use super::{Live, from};
+use relive_trace::stand::{MAGIC, RBP, RIP, RSP, Stand, WINDOWS_AT};
+
+const CODE: u64 = 0x10_0000;
+const STACK: u64 = 0x7000_0000;
+const RAX: usize = 13;
+const RCX: usize = 14;
+const RBX: usize = 11;
+
+fn live(code: &[u8], stack: &[u64]) -> (Live, std::collections::BTreeSet<u64>) {
+    let mut words = vec![0; WINDOWS_AT];
+    words[0] = MAGIC;
+    words[1 + RIP] = CODE;
+    words[1 + RSP] = STACK;
+    words[1 + RBP] = STACK + 0x100;
+    words.extend_from_slice(&[STACK, stack.len() as u64]);
+    words.extend_from_slice(stack);
+    let stand = Stand::new(&words).unwrap();
+    from(&stand, &Memory::of(CODE, code))
+}
+
+fn registers(code: &[u8]) -> Vec<usize> {
+    let mut found: Vec<usize> = live(code, &[]).0.registers().collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn a_register_is_live_if_it_is_read_before_it_is_written() {
+    // add rax, rcx; ud2
+    assert_eq!(registers(&[0x48, 0x01, 0xC8, 0x0F, 0x0B]), [RAX, RCX]);
+    // xor eax, eax; add rax, rcx; ud2
+    assert_eq!(registers(&[0x31, 0xC0, 0x48, 0x01, 0xC8, 0x0F, 0x0B]), [RCX]);
+    // je 1f; xor eax, eax; inc rax; ud2; 1: inc rax; ud2
+    let code = [0x74, 0x07, 0x31, 0xC0, 0x48, 0xFF, 0xC0, 0x0F, 0x0B, 0x48, 0xFF, 0xC0, 0x0F, 0x0B];
+    assert_eq!(registers(&code), [RAX]);
+}
+
+#[test]
+fn saving_and_restoring_is_no_use() {
+    // push rbx; pop rbx; ud2
+    assert!(registers(&[0x53, 0x5B, 0x0F, 0x0B]).is_empty());
+    // push rbx; pop rax; inc rax; ud2
+    assert_eq!(registers(&[0x53, 0x58, 0x48, 0xFF, 0xC0, 0x0F, 0x0B]), [RBX]);
+}
+
+#[test]
+fn memory_is_live_where_its_value_is_used() {
+    // pop rbx; pop rcx; ret, and where that goes: inc rbx; ud2
+    let code = [0x5B, 0x59, 0xC3, 0x48, 0xFF, 0xC3, 0x0F, 0x0B];
+    let (live, _) = live(&code, &[1, 2, CODE + 3]);
+    assert_eq!(live.memory.into_iter().collect::<Vec<_>>(), [(STACK, 8), (STACK + 16, 8)]);
+}
+
+#[test]
+fn flags_are_live_until_they_are_written() {
+    assert_eq!(live(&[0x74, 0x00, 0x0F, 0x0B], &[]).0.flags, 0x40);
+    // test eax, eax; je
+    assert_eq!(live(&[0x85, 0xC0, 0x74, 0x00, 0x0F, 0x0B], &[]).0.flags, 0);
+}
+
+#[test]
+fn bytes_that_are_no_code_end() {
+    assert_eq!(live(&[], &[]).0, Live::default());
+    assert_eq!(live(&[0x06; 64], &[]).0, Live::default());
+}
+
+#[test]
+fn a_jump_takes_whole_instructions_into_which_nothing_jumps() {
+    const AT: [u64; 2] = [CODE + 0x1000, CODE + 0x1100];
+    let find = |code: &[u8], place: u64, crowded: bool| {
+        let mut words = code.to_vec();
+        words.resize(256, 0x90);
+        let known = live(&words[place as usize..], &[]).1.into_iter().map(|ip| ip + place).collect();
+        apart::find(&Memory::of(CODE, &words), CODE + place, AT, &known, crowded)
+    };
+    // 0: add rax, 1; cmp rax, rdx; jne 0b
+    let code = [0x48, 0x83, 0xC0, 0x01, 0x48, 0x39, 0xD0, 0x75, 0xF7, 0x0F, 0x0B];
+    assert_eq!((find(&code, 0, false).room, find(&code, 4, false).room), (7, 5));
+    assert_eq!((find(&code, 0, true).room, find(&code, 4, true).room), (4, 3));
+    // A jump to the second instruction.
+    let code = [0x48, 0x83, 0xC0, 0x01, 0x48, 0x39, 0xD0, 0x75, 0xFB, 0x0F, 0x0B];
+    assert_eq!(find(&code, 0, false).room, 4);
+    // call rax, and call rsp, which would go by the address that the call itself pushes.
+    assert_eq!(find(&[0xFF, 0xD0, 0x0F, 0x0B], 0, false).room, 2);
+    assert_eq!(find(&[0xFF, 0xD4, 0x0F, 0x0B], 0, false).room, 0);
+}
