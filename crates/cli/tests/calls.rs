@@ -15,13 +15,10 @@ mod text;
 #[path = "trial/timed.rs"]
 mod timed;
 
-use again::{LIMIT, check, guest_with};
-use guest::guest;
+use again::{check, guest_with};
 use relive_calls::{FIRST_NUMBERS, LATER_NUMBERS, find};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
-use timed::{RELIVE, run};
 
 /// The calls that no guest makes, and why.
 const NOT_MADE: &[(&str, &str)] = &[
@@ -57,20 +54,6 @@ fn every_call_is_made_by_a_guest_or_listed_with_the_reason() {
     assert!(neither.is_empty(), "no guest makes {neither:?}, and no reason is given");
 }
 
-#[test]
-fn shared_memory_ends_the_recording_and_not_the_program() {
-    let scratch = tempfile::tempdir().expect("a folder");
-    let (program, trace) = (guest(scratch.path(), "calls_shared"), scratch.path().join("trace"));
-    let mut record = Command::new(RELIVE);
-    let recorded = run(record.args(["record", "--environment", "-o"]).arg(&trace).arg(program), LIMIT).expect_code(0);
-    let said = "system call 30 (shmat, request 0x0) can't be recorded; the program goes on";
-    assert!(recorded.stderr.contains(said), "{}", recorded.stderr);
-    assert!(recorded.text().ends_with("in common\n"), "{}", recorded.text());
-    let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT);
-    assert!(recorded.text().starts_with(&replayed.text()), "{}", replayed.text());
-    assert!(replayed.text().starts_with("shmget"), "{}", replayed.text());
-}
-
 /// A test for each guest; `varies` says whether recordings of it must differ.
 macro_rules! guests {
     ($($test:ident: $guest:literal, varies $varies:literal;)*) => {
@@ -99,6 +82,7 @@ guests! {
     threads_and_processes: "calls_processes", varies true;
     queues_semaphores_and_keys: "calls_queues", varies true;
     signals: "calls_signals", varies true;
+    segments: "calls_shared", varies true;
     sockets: "calls_sockets", varies true;
     clocks_sleeps_and_timers: "calls_times", varies true;
 }

@@ -15,7 +15,12 @@ mod text;
 #[path = "trial/timed.rs"]
 mod timed;
 
-use again::{check, guest_with, words};
+use again::{LIMIT, check, guest_with, words};
+use guest::{guest, library};
+use relive_trace::manifest::Manifest;
+use std::path::Path;
+use std::process::Command;
+use timed::{RELIVE, run};
 
 #[test]
 fn a_program_finds_the_same_world_again() {
@@ -30,6 +35,165 @@ fn threads_find_the_same_world_again() {
 #[test]
 fn a_process_tree_finds_the_same_world_again() {
     check(true, guest_with("family", &["5"]));
+}
+
+#[test]
+fn processes_forked_while_threads_map_memory() {
+    check(true, guest_with("forks_mapping", &["2", "200"]));
+}
+
+#[test]
+fn processes_that_share_files() {
+    check(true, guest_with("shared_files", &["4", "300"]));
+}
+
+#[test]
+fn threads_that_hand_over_by_descriptors() {
+    for arguments in [&["pipe", "3", "50"], &["socket", "3", "50"], &["poll", "3", "50"], &["epoll", "8", "20"]] {
+        check(true, guest_with("carried", arguments));
+    }
+}
+
+#[test]
+fn threads_that_hand_over_by_streams_and_by_calls_of_their_own() {
+    for arguments in [
+        &["stream", "3", "50"],
+        &["unbuffered", "3", "50"],
+        &["line", "3", "50"],
+        &["syscall", "3", "50"],
+        &["checked", "3", "50"],
+        &["bare", "3", "50"],
+    ] {
+        check(true, guest_with("carried", arguments));
+    }
+}
+
+#[test]
+fn threads_that_ask_for_time_and_language_first() {
+    for arguments in [
+        &["4", "3", "localtime_r"],
+        &["4", "3", "strftime"],
+        &["4", "3", "mktime"],
+        &["4", "3", "iconv"],
+        &["4", "3", "newlocale"],
+        &["4", "3", "mbrtowc"],
+        &["4", "3", "strerror"],
+    ] {
+        check(false, guest_with("first_use", arguments));
+    }
+}
+
+#[test]
+fn threads_that_ask_for_names_first() {
+    for arguments in [
+        &["4", "3", "qsort"],
+        &["4", "3", "getpwnam_r"],
+        &["4", "3", "getgrgid_r"],
+        &["4", "3", "getservbyname_r"],
+        &["4", "3", "getaddrinfo"],
+        &["4", "3", "syslog"],
+    ] {
+        check(false, guest_with("first_use", arguments));
+    }
+}
+
+#[test]
+fn processes_that_share_segments() {
+    check(true, guest_with("segments", &["4", "100"]));
+}
+
+#[test]
+fn processes_that_take_turns_by_what_the_kernel_keeps() {
+    for arguments in [&["4", "100", "down"], &["4", "100", "zero"], &["8", "1", "undo"], &["4", "100", "message"]] {
+        check(false, guest_with("sets", arguments));
+    }
+}
+
+#[test]
+fn timers_that_call_in_threads_of_their_own() {
+    check(true, guest_with("timers", &["3", "5"]));
+}
+
+#[test]
+fn requests_that_libc_has_threads_for() {
+    check(true, guest_with("requests", &["3", "3"]));
+}
+
+#[test]
+fn a_segment_that_was_there_before() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let (program, trace) = (guest(scratch.path(), "segment_left"), scratch.path().join("trace"));
+    run(Command::new(&program).arg("make"), LIMIT).expect_code(0);
+    let mut record = Command::new(RELIVE);
+    let recorded = run(record.args(["record", "--environment", "-o"]).arg(&trace).args([&program]).arg("read"), LIMIT);
+    run(Command::new(&program).arg("remove"), LIMIT).expect_code(0);
+    let recorded = recorded.expect_code(0);
+    assert!(recorded.stderr.contains("was there before"), "{}", recorded.stderr);
+    for _ in 0..2 {
+        let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(0);
+        assert_eq!(replayed.text(), recorded.text());
+    }
+}
+
+#[test]
+fn python_maps_a_file_to_write_to_it() {
+    const TEXT: &str = "import mmap, os\n\
+        f = open('large', 'r+b'); m = mmap.mmap(f.fileno(), 0); print(m[:30], os.urandom(3))\n\
+        m[:3] = b'xyz'; m.flush(); print(m[:30], open('large', 'rb').read(30))";
+    check(true, words(&["/usr/bin/python3", "-c", TEXT]));
+}
+
+#[test]
+fn instructions_tell_the_same_of_the_outside_again() {
+    check(true, guest_with("outside", &["0"]));
+    check(true, guest_with("outside", &["4"]));
+}
+
+#[test]
+fn a_program_has_the_processor_of_the_recording() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let (program, trace) = (guest(scratch.path(), "outside"), scratch.path().join("trace"));
+    let recorded = run(Command::new(RELIVE).args(["record", "--environment", "-o"]).arg(&trace).arg(&program), LIMIT);
+    let recorded = recorded.expect_code(0);
+    // Another recording would have had another processor: here what says which kind it is.
+    let mut manifest = Manifest::read(&trace).expect("a manifest");
+    let kind = manifest.cpuid.iter_mut().find(|leaf| leaf.starts_with("1 ffffffff ")).expect("leaf 1");
+    let mut words: Vec<&str> = kind.split(' ').collect();
+    // Of the same length: what a program prints goes through buffers.
+    let other = "a".repeat(words[2].len());
+    words[2] = &other;
+    let line = words.join(" ");
+    *kind = line;
+    manifest.write(&trace).expect("the trace is ours");
+    let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(0);
+    let (before, now) = (recorded.text(), replayed.text());
+    for (before, now) in before.lines().zip(now.lines()) {
+        assert_eq!(
+            now.starts_with("cpuid 1 ") && now.contains(&format!(": {other} ")),
+            before != now,
+            "{before} became {now}"
+        );
+    }
+    assert!(now.contains(&format!("cpuid 1 0: {other} ")), "{now}");
+}
+
+fn raw_calls(threads: &'static str) -> impl Fn(&Path) -> Vec<String> {
+    move |scratch| {
+        let (program, library) = (guest(scratch, "raw_calls"), library(scratch, "raw_calls"));
+        [program, library]
+            .map(|path| path.to_str().expect("UTF-8").to_owned())
+            .into_iter()
+            .chain([threads.to_owned()])
+            .collect()
+    }
+}
+
+#[test]
+fn a_library_that_is_opened_late_calls_by_jumps() {
+    for threads in ["0", "4"] {
+        let said = check(true, raw_calls(threads));
+        assert!(said.contains("sites e9 e9\n"), "{said}");
+    }
 }
 
 #[test]
@@ -53,6 +217,15 @@ fn a_shell_that_asks_for_the_time() {
 }
 
 #[test]
+fn processes_that_others_end() {
+    // By a pipe that nobody reads, by a time limit, by a shell before they did anything, and by themselves.
+    const TEXT: &str = "ulimit -c 0; yes | head -1; timeout 0.2 sleep 9; echo $?; sleep 9 & kill $!; wait $!; echo $?; \
+        (sleep 0.1; echo a; sleep 9; echo b) & p=$!; sleep 0.4; kill $p; wait; (kill -SEGV $BASHPID); echo $?; date +%N; \
+        set -m; sleep 9 & kill -STOP %1; kill -CONT %1; kill -KILL %1; wait $!; echo $?";
+    check(true, words(&["bash", "-c", TEXT]));
+}
+
+#[test]
 fn compressors_with_threads() {
     for command in [
         &["pigz", "-p", "4", "-c", "large"][..],
@@ -71,6 +244,35 @@ fn python_hashes_addresses_and_starts_programs() {
     const TEXT: &str = "import os, random, subprocess, time\n\
         print(id(object()), hash('a'), random.random(), time.time_ns(), os.urandom(4))\n\
         print(open('small').read(), subprocess.run(['wc', '-l', 'large'], capture_output=True).stdout)";
+    check(true, words(&["/usr/bin/python3", "-c", TEXT]));
+}
+
+#[test]
+fn signals_strike_a_computing_thread_where_they_did() {
+    for arguments in [
+        &["registers", "real", "8000"][..],
+        &["stack", "real", "8000"],
+        &["fractions", "prof", "8000"],
+        &["heap", "virtual", "8000"],
+        &["global", "other", "8000"],
+        &["stack", "jump", "16000"],
+        &["copies", "real", "8000"],
+        &["calls", "real", "6000"],
+    ] {
+        check(true, guest_with("strikes", arguments));
+    }
+}
+
+#[test]
+fn an_alarm_strikes_python_where_it_did() {
+    const TEXT: &str = "import signal\n\
+        n = 0\n\
+        def h(*a): print('alarm', n)\n\
+        signal.signal(signal.SIGALRM, h)\n\
+        signal.setitimer(signal.ITIMER_REAL, .05, .05)\n\
+        while n < 3000000: n += 1\n\
+        signal.setitimer(signal.ITIMER_REAL, 0)\n\
+        print(n)";
     check(true, words(&["/usr/bin/python3", "-c", TEXT]));
 }
 
@@ -113,4 +315,17 @@ fn sqlite_keeps_a_table() {
     const TEXT: &str =
         "create table t(a); insert into t select random() from (values(1),(2),(3)); select * from t order by a;";
     check(true, words(&["sqlite3", "file", TEXT]));
+}
+
+#[test]
+fn memory_does_not_grow_with_the_trace() {
+    /// Twenty MiB of small reads, which stand in the stream; the pages of it that the program still has are few.
+    const TEXT: &str = "def resident():\n \
+        return int(open('/proc/self/status').read().split('RssFile:')[1].split()[0])\n\
+        dice = open('/dev/urandom', 'rb', buffering=0)\nbefore = resident()\nfor _ in range(42000): last = dice.read(500)\n\
+        print(resident() - before, last.hex())";
+    const GROWTH_MAX_KIB: i64 = 5 << 10;
+    let printed = check(true, words(&["/usr/bin/python3", "-c", TEXT]));
+    let grown = printed.split(' ').next().and_then(|kib| kib.parse().ok()).expect("a number");
+    assert!((-GROWTH_MAX_KIB..GROWTH_MAX_KIB).contains(&grown), "by {grown} KiB");
 }

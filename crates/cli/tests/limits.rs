@@ -1,5 +1,5 @@
-//! What keeps a recording small and to oneself: limits of time and size, hidden
-//! values, who may read the files.
+//! What ends a recording early, and what keeps it to oneself: limits of time and
+//! size, calls that can't be recorded, hidden values, who may read the files.
 //!
 //! Apart from `record.rs` because here the trace is judged, and its replays.
 
@@ -166,5 +166,41 @@ fn a_trace_is_its_owners_alone_whatever_the_mask() {
                 assert_eq!(mode(&file), 0o600, "{}", file.display());
             }
         }
+    }
+}
+
+const REFUSED: &str = r#"
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+int main(int argc, char **argv) {
+    unsigned result = 20;
+    puts("before");
+    fflush(stdout);
+    if (argc > 1 && !strcmp(argv[1], "gate"))
+        __asm__ volatile("int $0x80" : "+a"(result) : : "memory");
+    else
+        ioctl(0, 0xC0FFEE77, 0);
+    puts("behind");
+    return 3;
+}
+"#;
+
+#[test]
+fn a_call_that_cannot_be_recorded_ends_the_recording_and_its_replays() {
+    let desk = Desk::new();
+    desk.build("refused", REFUSED);
+    for (how, said) in
+        [("gate", "call 20 of 32 bits (int 0x80)"), ("ioctl", "system call 16 (ioctl, request 0xc0ffee77)")]
+    {
+        let recorded = desk.relive(["record", "-q", "--environment", "./refused", how]);
+        assert_eq!((recorded.status, recorded.stdout.as_str()), (Some(3), "before\nbehind\n"));
+        let expected = format!(
+            "relive: recording stopped: {said} can't be recorded; the program goes on, the trace is valid up to here"
+        );
+        assert_eq!(recorded.stderr, expected);
+        let replayed = desk.relive(["replay"]);
+        assert_eq!((replayed.status, replayed.stdout.as_str()), (Some(3), "before\n"));
+        assert_eq!(replayed.stderr, "relive: the recording ends here: the program did what can't be recorded");
     }
 }

@@ -10,6 +10,8 @@
 mod program;
 #[path = "random/regressions.rs"]
 mod regressions;
+#[path = "random/seeds.rs"]
+mod seeds;
 mod stage;
 #[path = "random/text.rs"]
 mod text;
@@ -17,36 +19,19 @@ mod text;
 mod trial;
 
 use proptest::strategy::ValueTree;
-use std::ops::Range;
 
 /// Cases unless the environment says otherwise.
 const CASES: u64 = 500;
-/// Tests that share them, so that they run side by side.
-const PARTS: u64 = 4;
 /// Of so many programs …
 const SAMPLE: u64 = 40;
 /// … at least so many show, within a few recordings, that they have more than one outcome.
 const VARYING_MIN: usize = 20;
 /// Recordings that may show it.
 const RECORDINGS: usize = 4;
-/// After so many failures in one part the rest would only repeat them.
-const FAILURES_MAX: usize = 3;
-
-fn setting(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
-}
-
-/// The seeds of one part.
-fn seeds(part: u64) -> Range<u64> {
-    let (first, cases) = (setting("RELIVE_RANDOM_FIRST", 0), setting("RELIVE_RANDOM_CASES", CASES));
-    first + cases * part / PARTS..first + cases * (part + 1) / PARTS
-}
 
 fn replays_keep_the_order(part: u64) {
     let interpreter = trial::interpreter();
-    let failures = seeds(part).filter_map(|seed| trial::check_seed(&interpreter, seed).err());
-    let failures: Vec<String> = failures.take(FAILURES_MAX).collect();
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    seeds::try_part(part, CASES, |seed| trial::check_seed(&interpreter, seed));
 }
 
 #[test]

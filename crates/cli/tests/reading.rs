@@ -138,9 +138,9 @@ fn stats_counts() {
     0.1           0         300     80       0.0 %        0    1000
     0.2           1           1     68       0.0 %        0       0
 
-    PROCESS  THREADS  OPERATIONS  BYTES  END
-          0        3         308    225  exited 7
-          1        1           1     68  live
+    PROCESS   PID  FROM        THREADS  OPERATIONS  BYTES  END       PROGRAM
+          0  1000  start             3         308    225  exited 7  /opt/demo
+          1  1001  child of 0        1           1     68  live
     ");
 }
 
@@ -162,8 +162,8 @@ fn stats_as_json_has_the_promised_members() {
 #[test]
 fn dump_prints_every_record() {
     assert_snapshot!(Store::with_specimen().text(&["dump"]), @r#"
-    process 0 pid=1000 threads=3 end="exited 7"
-    process 1 pid=1001 threads=1 end="live"
+    process 0 pid=1000 from="start" threads=3 end="exited 7" program="/opt/demo"
+    process 1 pid=1001 from="child of 0" threads=1 end="live"
     0 thread index=0 process=0 events=6 start_clock=0 end_clock=30 finished=false
     0 3 8 pair extra=4
     0 5 9 won key=0x40 attempt=0
@@ -185,14 +185,14 @@ fn dump_prints_every_record() {
 fn dump_filters_by_thread_event_and_kind() {
     let store = Store::with_specimen();
     assert_snapshot!(store.text(&["dump", "--thread", "0", "--from", "4", "--kind", "pair"]), @r#"
-    process 0 pid=1000 threads=3 end="exited 7"
-    process 1 pid=1001 threads=1 end="live"
+    process 0 pid=1000 from="start" threads=3 end="exited 7" program="/opt/demo"
+    process 1 pid=1001 from="child of 0" threads=1 end="live"
     0 thread index=0 process=0 events=6 start_clock=0 end_clock=30 finished=false
     0 5 30 pair extra=20
     "#);
     assert_snapshot!(store.text(&["dump", "--kind", "run", "--kind", "signal", "--to", "6"]), @r#"
-    process 0 pid=1000 threads=3 end="exited 7"
-    process 1 pid=1001 threads=1 end="live"
+    process 0 pid=1000 from="start" threads=3 end="exited 7" program="/opt/demo"
+    process 1 pid=1001 from="child of 0" threads=1 end="live"
     0 thread index=0 process=0 events=6 start_clock=0 end_clock=30 finished=false
     0.0 thread index=1 process=0 events=2 start_clock=1 end_clock=5 finished=true
     0.0 2 5 run kind=lock result=16 count=3

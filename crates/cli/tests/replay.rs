@@ -50,7 +50,7 @@ static void other_way(int way) {
     if (way == 3) pthread_create(&t, 0, idle, 0);
     if (way == 4) sleep(1000);
     if (way == 5) exit(9);
-    if (way == 6) abort();
+    if (way == 6) { usleep(300000); abort(); }
     if (way == 7) pthread_mutex_lock(&m);
 }
 static void *work(void *way) {

@@ -71,6 +71,13 @@ impl Program {
         run::run(command, &stage.limits(true))
     }
 
+    /// Runs the program under the translator.
+    pub(crate) fn translated(&self, arguments: &[&str], stage: &Stage) -> Ended {
+        let mut command = relive();
+        command.args(["run", "--dbi", "--"]).arg(&self.path).args(arguments);
+        run::run(command, &stage.limits(true))
+    }
+
     /// Runs the program under `relive record`.
     pub(crate) fn record(&self, arguments: &[&str], stage: &Stage) -> Recording {
         let folder = tempfile::tempdir_in(scratch()).expect("a folder for the trace");
@@ -94,6 +101,16 @@ impl Recording {
         let mut command = relive();
         command.arg("replay").args(options).arg(self.trace());
         run::run(command, &self.stage.limits(false))
+    }
+
+    /// Whether it says where a thread stood that a signal struck while it computed: a replay that had to look for such a
+    /// place learns nothing.
+    pub(crate) fn was_struck(&self) -> bool {
+        let mut command = relive();
+        command.arg("dump").arg(self.trace());
+        let dumped = run::run(command, &self.stage.limits(false));
+        let text = String::from_utf8_lossy(&dumped.stdout).into_owned();
+        text.lines().any(|line| line.contains("call name=rt_sigreturn result=") && !line.contains("result=0 "))
     }
 
     /// Leaves the trace on disk for whoever looks into a failure.

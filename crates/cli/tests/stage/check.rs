@@ -29,11 +29,14 @@ pub(crate) enum Mode {
     Gdb,
     /// Recorded with its environment, then replayed.
     Environment,
+    /// Translated: by itself, and replayed.
+    Dbi,
 }
 
 impl Mode {
     /// Every mode.
-    pub(crate) const ALL: &'static [Mode] = &[Mode::Native, Mode::Record, Mode::Replay, Mode::Gdb, Mode::Environment];
+    pub(crate) const ALL: &'static [Mode] =
+        &[Mode::Native, Mode::Record, Mode::Replay, Mode::Gdb, Mode::Environment, Mode::Dbi];
 
     /// Whether this guest is run in this mode.
     pub(crate) fn suits(self, guest: &Guest) -> bool {
@@ -52,6 +55,7 @@ impl Mode {
             Mode::Replay => "replay",
             Mode::Gdb => "gdb",
             Mode::Environment => "environment",
+            Mode::Dbi => "dbi",
         }
     }
 }
@@ -59,7 +63,7 @@ impl Mode {
 /// Runs a guest with each of its argument lines.
 pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
     let program = guest.program()?;
-    let environment = mode == Mode::Environment;
+    let environment = mode == Mode::Environment || mode == Mode::Dbi && guest.environment;
     let mut stage = Stage { stop: guest.stop.clone(), environment, ..Stage::default() };
     if let Some(seconds) = guest.timeout {
         stage.timeout = Duration::from_secs(seconds);
@@ -73,6 +77,7 @@ pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
             }
             Mode::Replay => (0..runs()).try_for_each(|_| case.replays(REPLAYS)),
             Mode::Environment => case.replays(REPLAYS_WITH_ENVIRONMENT),
+            Mode::Dbi => case.translated(),
             // Without and with what the first replay learnt.
             Mode::Gdb => case.record().and_then(|recording| {
                 debugger::check(guest, &recording)?;
@@ -131,6 +136,23 @@ impl Case<'_> {
         Err(format!("recorded it is another program\n{}\n{}", native.text(), recorded.text()))
     }
 
+    /// Translated it is as right as natively, and all of it was; a translated replay is as good as any.
+    fn translated(&self) -> Result<(), String> {
+        let ended = self.program.translated(&self.arguments, self.stage);
+        self.expected(&ended).map_err(|cause| format!("translated run: {cause}"))?;
+        if let Some(line) = ended.stderr.lines().find(|line| line.starts_with("relive: ")) {
+            return Err(format!("not all of it was translated: {line}"));
+        }
+        if !self.guest.varies && ended.stdout != self.native()?.stdout {
+            return Err(format!("translated it is another program\n{}", ended.text()));
+        }
+        if self.guest.replay != Promise::Same {
+            return Ok(());
+        }
+        let recording = self.record()?;
+        self.as_recorded(&recording, &recording.replay(&["--dbi"]))
+    }
+
     fn native(&self) -> Result<Ended, String> {
         let ended = self.program.native(&self.arguments, self.stage);
         self.expected(&ended).map(|()| ended)
@@ -186,7 +208,8 @@ impl Case<'_> {
         if recording.ended.status > Some(128) && !said {
             return Err(format!("the replay did not say why it ended\n{}", replayed.complaints()));
         }
-        if self.guest.replay == Promise::Same && !recording.trace().join(LEARNT).exists() {
+        let learns = self.guest.replay == Promise::Same;
+        if learns && !recording.trace().join(LEARNT).exists() && !(self.stage.environment && recording.was_struck()) {
             return Err(format!("the first replay left no {LEARNT}\n{}", replayed.complaints()));
         }
         Ok(())
@@ -209,7 +232,8 @@ fn beginning(recorded: &Ended, replayed: &Ended) -> Result<(), String> {
 
 /// What the recorder says beside where it put the trace: then something was not recorded.
 fn complaint(recorded: &Ended) -> Option<&str> {
-    recorded.stderr.lines().find(|line| line.starts_with("relive: ") && !line.starts_with("relive: recorded to "))
+    let harmless = |line: &str| line.starts_with("relive: recorded to ") || line.contains(" is shared memory: ");
+    recorded.stderr.lines().find(|line| line.starts_with("relive: ") && !harmless(line))
 }
 
 /// A divergence report: the tool's own exit status, and its word about it.

@@ -1,0 +1,163 @@
+//! `relive races` as a command: how it is asked, what it prints beside the races, and
+//! how it ends. Likewise `relive run`.
+//!
+//! Apart from `races.rs`, which holds what is found against a table.
+
+#[path = "launching/desk.rs"]
+mod desk;
+
+use desk::{Desk, Run};
+
+/// The program of the README, whose count of calls is not under the lock.
+const TALLY: &str = include_str!("../../../guests/demo/tally.c");
+/// Nothing of it races.
+const ORDERED: &str = include_str!("../../../guests/demo/race_to_print.c");
+/// A block of the heap that its threads use, one of them after it was given back, and a status of its own.
+const BLOCK: &str = "#include <pthread.h>
+#include <stdlib.h>
+struct node { long before[3]; volatile int value; };
+static struct node *node;
+static void *user(void *argument) {
+    node->value = 1;
+    return argument;
+}
+static void *other(void *argument) {
+    node->value = 2;
+    return argument;
+}
+static struct node *make(void) { return malloc(sizeof *node); }
+int main(void) {
+    pthread_t threads[2];
+    node = make();
+    pthread_create(&threads[0], NULL, user, NULL);
+    pthread_create(&threads[1], NULL, other, NULL);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], NULL);
+    free(node);
+    return 3;
+}
+";
+
+fn races(run: &Run) -> &str {
+    assert_eq!(run.status, Some(66), "{run:?}");
+    &run.stdout
+}
+
+#[test]
+fn a_program_is_recorded_and_searched_in_one_command() {
+    let desk = Desk::new();
+    desk.build("tally", TALLY);
+    let live = desk.relive(["races", "--live", "--", "./tally"]);
+    assert!(live.stderr.contains("relive: recorded to DESK/traces/tally-1 "), "{}", live.stderr);
+    let text = races(&live);
+    assert!(text.starts_with("999000 in 2000 calls\n1 data race\n"), "{text}");
+    // The recording is there for whatever comes next.
+    let again = desk.relive(["races", "-q"]);
+    assert!(races(&again).starts_with("1 data race\n"), "{}", again.stdout);
+    assert_eq!(again.stderr, "");
+    assert_eq!(desk.relive(["replay", "-q"]).stdout, "999000 in 2000 calls\n");
+}
+
+#[test]
+fn a_recording_can_be_followed_by_the_search() {
+    let desk = Desk::new();
+    desk.build("tally", TALLY);
+    desk.build("block", BLOCK);
+    desk.build("ordered", ORDERED);
+    let tally = desk.relive(["record", "-q", "--then", "races", "--", "./tally"]);
+    assert_eq!((tally.status, &*tally.stdout), (Some(66), "999000 in 2000 calls\n"));
+    assert!(tally.stderr.starts_with("1 data race\n"), "{}", tally.stderr);
+    let block = desk.relive(["record", "-q", "--then", "races", "--", "./block"]);
+    assert_eq!(block.status, Some(3), "a failure of the program itself is told first");
+    assert!(block.stderr.starts_with("1 data race\n"), "{}", block.stderr);
+    let ordered = desk.relive(["record", "-q", "--then", "races", "--", "./ordered"]);
+    assert_eq!((ordered.status, &*ordered.stderr), (Some(0), "no data races"));
+}
+
+#[test]
+fn threads_and_blocks_are_told_with_where_they_were_made() {
+    let desk = Desk::new();
+    desk.build("block", BLOCK);
+    desk.relive(["record", "-q", "--environment", "--", "./block"]);
+    let found = desk.relive(["races", "-q"]);
+    let text = races(&found);
+    let told = text.replace("\n    ", " ").replace("\n  ", " ");
+    for words in [
+        "data race: user() block.c:6 writes",
+        "other() block.c:10 writes it, unordered",
+        "thread created by thread 0 at main() block.c:17",
+        "thread created by thread 0 at main() block.c:18",
+        "inside a block of 32 bytes allocated by thread 0 at make() block.c:13",
+    ] {
+        assert!(told.contains(words), "{words}\n{text}");
+    }
+}
+
+#[test]
+fn what_is_suppressed_is_counted_and_no_failure() {
+    let desk = Desk::new();
+    desk.build("tally", TALLY);
+    desk.relive(["record", "-q", "--environment", "--", "./tally"]);
+    std::fs::write(desk.path("known"), "# the count is only a hint\nrace_top:^count$\n").unwrap();
+    let hidden = desk.relive(["races", "-q", "--suppressions", "known"]);
+    assert_eq!((hidden.status, &*hidden.stdout), (Some(0), "no data races; 1 suppressed\n"));
+    std::fs::write(desk.path("known"), "racing:count\n").unwrap();
+    let wrong = desk.relive(["races", "-q", "--suppressions", "known"]);
+    assert_eq!(wrong.status, Some(125));
+    assert!(wrong.stderr.starts_with("relive: ") && wrong.stderr.contains("known:1"), "{}", wrong.stderr);
+}
+
+#[test]
+fn other_programs_get_json_and_sarif() {
+    let desk = Desk::new();
+    desk.build("tally", TALLY);
+    desk.relive(["record", "-q", "--environment", "--", "./tally"]);
+    let parsed = |format: &str| {
+        let run = desk.relive(["races", "-q", "--format", format]);
+        serde_json::from_str::<serde_json::Value>(races(&run)).expect("one JSON value")
+    };
+    let json = parsed("json");
+    assert_eq!(json["races"][0]["accesses"][0]["stack"][0]["function"], "count");
+    let sarif = parsed("sarif");
+    assert_eq!(sarif["version"], "2.1.0");
+    assert_eq!(sarif["runs"][0]["results"][0]["codeFlows"][0]["threadFlows"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused_with_the_remedy() {
+    let desk = Desk::new();
+    let program = desk.build("tally", TALLY);
+    desk.relive(["record", "-q", "--", "./tally"]);
+    let plain = desk.relive(["races"]);
+    assert_eq!((plain.status, &*plain.stdout), (Some(125), ""));
+    assert!(plain.stderr.ends_with("record it with --environment"), "{}", plain.stderr);
+    desk.relive(["record", "-q", "--environment", "--", "./tally"]);
+    std::fs::remove_file(&program).unwrap();
+    desk.build("tally", ORDERED);
+    let rebuilt = desk.relive(["races"]);
+    assert_eq!(rebuilt.status, Some(125));
+    assert!(rebuilt.stderr.contains("tally") && rebuilt.stderr.lines().count() == 1, "{}", rebuilt.stderr);
+    for usage in
+        [&["races", "--live"][..], &["races", "--", "./tally"], &["races", "--live", "tally-1", "--", "./tally"]]
+    {
+        let run = desk.relive(usage);
+        assert_eq!(run.status, Some(125), "{usage:?}: {run:?}");
+        assert!(run.stderr.contains("Usage: relive races"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_translated_run_is_the_programs_and_what_cannot_be_translated_says_so() {
+    let desk = Desk::new();
+    desk.build("tally", TALLY);
+    desk.build_with("whole", TALLY, &["-static"]);
+    let run = desk.relive(["run", "--dbi", "--", "./tally"]);
+    assert_eq!((run.status, &*run.stdout, &*run.stderr), (Some(0), "999000 in 2000 calls\n", ""));
+    let whole = desk.relive(["run", "--dbi", "--", "./whole"]);
+    assert_eq!((whole.status, &*whole.stdout), (Some(125), ""));
+    assert!(whole.stderr.contains("statically linked"), "{}", whole.stderr);
+    // There is no room for the code cache and its tables.
+    let small = desk.shell("ulimit -v 1000000; exec \"$RELIVE\" run --dbi -- ./tally");
+    assert_eq!((small.status, &*small.stdout), (Some(0), "999000 in 2000 calls\n"));
+    assert!(small.stderr.starts_with("relive: the process runs natively: "), "{}", small.stderr);
+    assert_eq!(desk.relive(["run", "--dbi", "--", "./nothing"]).status, Some(127));
+}

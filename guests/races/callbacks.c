@@ -1,0 +1,60 @@
+// Functions that libc calls: their accesses are the program's.
+#include "twins.h"
+#include <search.h>
+
+static volatile int shared;
+
+static int compare(const void *one, const void *other)
+{
+    shared = 1; // race comparing
+    return *(const int *)one - *(const int *)other;
+}
+
+static void *sorting(void *argument)
+{
+    int own[2] = {2, 1};
+    qsort(own, 2, sizeof *own, compare);
+    return argument;
+}
+
+static void *beside(void *argument)
+{
+    shared = 2; // race beside
+    return argument;
+}
+
+static int numbers[2] = {2, 1};
+
+__attribute__((noinline)) static int plainly(const void *one, const void *other)
+{
+    return *(const int *)one - *(const int *)other; // race compared
+}
+
+static void *sorting_shared(void *argument)
+{
+    must_be(bsearch(&(int){3}, numbers, 1, sizeof *numbers, plainly) == NULL);
+    return argument;
+}
+
+static void *writing_shared(void *argument)
+{
+    *(volatile int *)&numbers[0] = 4; // race written
+    return argument;
+}
+
+static void *writing_unsearched(void *argument)
+{
+    *(volatile int *)&numbers[1] = 4;
+    return argument;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct twins cases[] = {
+        {"comparison", sorting, beside},
+        {"compared", sorting_shared, writing_shared},
+        {"not_compared", sorting_shared, writing_unsearched},
+    };
+    run_chosen(cases);
+    return 0;
+}
