@@ -27,6 +27,9 @@ static void semaphores(void)
     CALL(semctl, set, 0, GETZCNT);
     CALL(semctl, set, 1, SETVAL, 5);
     CALL(semctl, set, 0, SETALL, values);
+    unsigned short *held = room(sizeof values);
+    CALL(semctl, set, 0, GETALL, held);
+    wrote("values", held, sizeof values);
     CALL(semctl, 0, 0, IPC_INFO, limits);
     wrote("limits", limits, 40);
     CALL(semctl, 0, 0, SEM_INFO, limits);

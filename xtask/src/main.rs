@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask demo | test | setup | tidy | bench`.
+//! Developer commands: `cargo xtask demo | test | setup | tidy | bench | soak`.
 //!
 //! Apart from the product: nothing here ships, and nothing that ships depends
 //! on it. Each command is a module; this file only chooses one.
@@ -10,6 +10,7 @@ mod bench;
 mod demo;
 mod run;
 mod setup;
+mod soak;
 mod test;
 mod tidy;
 
@@ -24,6 +25,7 @@ usage: cargo xtask COMMAND
   setup    only install what the tests need (Debian packages of xtask/packages.txt)
   tidy     only check the project's own rules
   bench    measure what recording and replaying cost; bench --help says more
+  soak     record memcached under load for ten minutes: memory stays flat, the trace is valid
 ";
 
 fn main() -> ExitCode {
@@ -50,6 +52,7 @@ fn command(args: &[String]) -> Result<bool, Box<dyn Error>> {
         "setup" => setup::run()?,
         "tidy" => tidy::run()?,
         "bench" => bench::run(rest)?,
+        "soak" => soak::run(rest)?,
         _ => return Ok(false),
     }
     Ok(true)

@@ -21,7 +21,8 @@ struct Rule {
 /// Fronts and runtime never see `session`, and `session` never sees them: one
 /// side lives in the recorded process, the other starts it. `order`, `trace`'s
 /// encoder, the runtime and the preloaded library link nothing from outside,
-/// because whatever they link runs inside somebody else's program.
+/// because whatever they link runs inside somebody else's program. The translator
+/// runs there, too: of outside crates it has the decoder alone.
 const RULES: &[Rule] = &[
     Rule { package: "relive-order", workspace: &[], outside: Some(&[]) },
     Rule { package: "relive-trace", workspace: &["relive-order"], outside: Some(&[]) },
@@ -29,9 +30,22 @@ const RULES: &[Rule] = &[
     Rule { package: "relive-calls", workspace: &[], outside: Some(&[]) },
     Rule { package: "relive-heap", workspace: &[], outside: Some(&[]) },
     Rule { package: "relive-sys", workspace: &[], outside: Some(&[]) },
+    Rule { package: "relive-dbi", workspace: &["relive-sys"], outside: Some(&["iced-x86"]) },
+    Rule { package: "relive-race", workspace: &["relive-order"], outside: None },
+    Rule { package: "relive-accesses", workspace: &["relive-dbi", "relive-race"], outside: Some(&["iced-x86"]) },
+    Rule { package: "relive-findings", workspace: &["relive-trace", "relive-sys"], outside: None },
     Rule {
         package: "relive-rt",
-        workspace: &["relive-order", "relive-trace", "relive-calls", "relive-heap", "relive-sys"],
+        workspace: &[
+            "relive-order",
+            "relive-trace",
+            "relive-calls",
+            "relive-heap",
+            "relive-sys",
+            "relive-dbi",
+            "relive-race",
+            "relive-accesses",
+        ],
         outside: Some(&[]),
     },
     Rule {
@@ -42,12 +56,20 @@ const RULES: &[Rule] = &[
     Rule { package: "relive-start", workspace: &["relive-order", "relive-trace", "relive-sys"], outside: Some(&[]) },
     Rule {
         package: "relive-session",
-        workspace: &["relive-order", "relive-trace", "relive-symbols", "relive-calls", "relive-sys"],
+        workspace: &["relive-order", "relive-trace", "relive-symbols", "relive-calls", "relive-sys", "relive-findings"],
         outside: None,
     },
     Rule {
         package: "relive",
-        workspace: &["relive-order", "relive-trace", "relive-symbols", "relive-calls", "relive-sys", "relive-session"],
+        workspace: &[
+            "relive-order",
+            "relive-trace",
+            "relive-symbols",
+            "relive-calls",
+            "relive-sys",
+            "relive-session",
+            "relive-findings",
+        ],
         outside: None,
     },
     Rule { package: "xtask", workspace: &["relive-trace"], outside: None },
