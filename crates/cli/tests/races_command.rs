@@ -86,7 +86,7 @@ fn threads_and_blocks_are_told_with_where_they_were_made() {
         "other() block.c:10 writes it, unordered",
         "thread created by thread 0 at main() block.c:17",
         "thread created by thread 0 at main() block.c:18",
-        "inside a block of 32 bytes allocated by thread 0 at make() block.c:13",
+        "inside a heap block of 32 bytes allocated by thread 0 at make() block.c:13",
     ] {
         assert!(told.contains(words), "{words}\n{text}");
     }

@@ -283,7 +283,7 @@ pub const GROUPS: &[Group] = &[
     group(Ordered, Libc, "what is kept of interfaces and name servers goes from one look-up to the next: one after the other where the environment is recorded", &[
         "getaddrinfo", "getnameinfo", "gethostbyname", "gethostbyname2", "gethostbyname_r", "gethostbyname2_r",
         "gethostbyaddr", "gethostbyaddr_r", "gethostent", "gethostent_r", "sethostent", "endhostent", "getnetbyname",
-        "getnetbyname_r", "getnetbyaddr", "getnetbyaddr_r", "res_init", "__res_init", "res_query", "__res_query",
+        "getnetbyname_r", "getnetbyaddr", "getnetbyaddr_r", "__res_init", "res_query", "__res_query",
         "res_search", "__res_search", "res_querydomain", "__res_querydomain",
     ]),
     group(Ordered, Libc, "the connection to the system's log: entered and left in order where the environment is recorded", &[

@@ -193,7 +193,7 @@ operations! { plain:
 
     Hosts Nothing => getaddrinfo getnameinfo gethostbyname gethostbyname2 gethostbyname_r gethostbyaddr;
     Hosts Nothing => gethostent gethostent_r sethostent endhostent getnetbyname getnetbyname_r getnetbyaddr;
-    Hosts Nothing => res_init __res_init res_query __res_query res_search __res_search res_querydomain __res_querydomain;
+    Hosts Nothing => __res_init res_query __res_query res_search __res_search res_querydomain __res_querydomain;
 
     Log Nothing => openlog closelog vsyslog __vsyslog_chk;
 }

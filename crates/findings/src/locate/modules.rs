@@ -15,6 +15,8 @@ use std::iter;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+/// The instruction.
+const SYSCALL: [u8; 2] = [0x0F, 0x05];
 /// Memory is mapped by so many bytes.
 const PAGE: u64 = 4096;
 
@@ -29,8 +31,17 @@ pub(super) struct Module {
     /// Its file, if that is the one that was mapped.
     file: Option<PathBuf>,
     tables: OnceCell<Option<Tables>>,
-    /// Whether handlers of signals return there, of addresses that were asked for.
-    returns: RefCell<HashMap<u64, bool>>,
+    /// What stands at addresses that were asked for and that the tables leave out.
+    undescribed: RefCell<HashMap<u64, Option<Undescribed>>>,
+}
+
+/// Code that unwinders know by its bytes, since no table describes it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undescribed {
+    /// By which the handler of a signal ends.
+    SignalReturn,
+    /// A system call after which a new thread has no caller: a function's description ends before it.
+    Clone,
 }
 
 impl Modules {
@@ -73,7 +84,7 @@ impl Module {
         let file = whole.is_some().then(|| path.to_owned());
         let part = || (raw.clone(), iter::once(raw.start..raw.end).collect());
         let (raw, code) = whole.unwrap_or_else(part);
-        Self { raw, code, file, tables: OnceCell::new(), returns: RefCell::default() }
+        Self { raw, code, file, tables: OnceCell::new(), undescribed: RefCell::default() }
     }
 
     /// How the callers of its functions are found.
@@ -81,14 +92,22 @@ impl Module {
         self.tables.get_or_init(|| Tables::open(self.file.as_deref()?)).as_ref()
     }
 
-    /// At `address` in the file's terms, of which its tables say nothing, is the code by which a signal's handler ends.
-    pub(super) fn returns_from_signal(&self, address: u64) -> bool {
-        if self.tables().is_none_or(|tables| tables.find(address).is_some()) {
-            return false;
+    /// What stands at `address` in the file's terms, if the tables say nothing of it and it is known by its bytes.
+    pub(super) fn undescribed(&self, address: u64) -> Option<Undescribed> {
+        if self.tables()?.find(address).is_some() {
+            return None;
         }
-        let Some(path) = self.file.as_deref() else { return false };
-        let read = || elf::with_elf(path, |file| has_code(file, address, &signal::RETURN)).unwrap_or(false);
-        *self.returns.borrow_mut().entry(address).or_insert_with(read)
+        let path = self.file.as_deref()?;
+        let stands = |file: &Elf<'_>| {
+            let is = |at: Option<u64>, bytes| at.is_some_and(|at| has_code(file, at, bytes));
+            if is(Some(address), &signal::RETURN) {
+                return Some(Undescribed::SignalReturn);
+            }
+            let call = is(Some(address), &SYSCALL) || is(address.checked_sub(2), &SYSCALL);
+            call.then_some(Undescribed::Clone)
+        };
+        let read = || elf::with_elf(path, stands).flatten();
+        *self.undescribed.borrow_mut().entry(address).or_insert_with(read)
     }
 }
 

@@ -5,7 +5,7 @@
 //! was kept of the stack, or where the next frame could only be guessed.
 
 use super::machine::{Memory, Registers};
-use super::modules::Modules;
+use super::modules::{Modules, Undescribed};
 use super::pieces::stepped_over;
 use super::signal;
 use super::tables::Caller;
@@ -58,8 +58,10 @@ fn caller(modules: &Modules, registers: &Registers, exact: bool, memory: Memory<
     let place = place(own, exact);
     let module = modules.with_code(place)?;
     // The byte before may be another function's: nothing was called there.
-    if module.returns_from_signal(own.wrapping_sub(module.raw.bias)) {
-        return signal::struck(registers, memory);
+    match module.undescribed(own.wrapping_sub(module.raw.bias)) {
+        Some(Undescribed::SignalReturn) => return signal::struck(registers, memory),
+        Some(Undescribed::Clone) if exact => return leaf(registers, memory),
+        _ => {}
     }
     let address = place.wrapping_sub(module.raw.bias);
     let tables = module.tables().and_then(|tables| Some((tables, tables.find(address)?)));
@@ -67,6 +69,15 @@ fn caller(modules: &Modules, registers: &Registers, exact: bool, memory: Memory<
         Some((tables, entry)) => tables.caller(entry, address, registers, memory),
         None => by_frame_pointer(registers, memory),
     }
+}
+
+/// A function that has put nothing on the stack since it was called.
+fn leaf(registers: &Registers, memory: Memory<'_>) -> Option<Caller> {
+    let slot = registers.get(Registers::RSP)?;
+    let mut next = registers.kept();
+    next.set(Registers::RIP, Some(memory.word(slot)?));
+    next.set(Registers::RSP, Some(slot.checked_add(8)?));
+    Some(Caller { registers: Some(next), slot: Some(slot), interrupted: false })
 }
 
 /// What nothing is said of keeps its caller's frame pointer and address where its own frame pointer leads, if it has

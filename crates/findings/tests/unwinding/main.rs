@@ -118,6 +118,15 @@ fn a_handler_may_return_to_code_of_which_no_table_tells() {
 }
 
 #[test]
+fn what_creates_a_thread_has_its_callers() {
+    let told = Program::new("cloning.c").flags(&["-O2"]).tell();
+    let (found, _) = told.stacks().next().expect("a stack");
+    let functions: Vec<_> = names(&told, found).into_iter().map(|name| name.0).collect();
+    assert_eq!(functions, ["take", "handler", "ask", "asking", "main"]);
+    told.assert_slots(0);
+}
+
+#[test]
 fn a_system_call_that_became_a_jump_has_its_callers() {
     let told = Program::new("sites.c").flags(&["-O2"]).tell();
     let stacks: Vec<_> = told.stacks().collect();
