@@ -182,7 +182,7 @@ pub(crate) unsafe fn by_name(number: usize, index: usize, arguments: [usize; 6],
                     files().own = fd as usize;
                 }
             }
-            (NEWFSTATAT, Ok(0)) if path.is_empty() => as_recorded(third),
+            (NEWFSTATAT, Ok(0)) if path.is_empty() => as_recorded(first, third),
             // The loader remembers which of the folders that it looks in are there, and goes by it later.
             (_, Ok(_)) if !path.is_empty() => note_as(path, SEEN, handover),
             _ => {}
@@ -200,21 +200,26 @@ pub(crate) unsafe fn by_descriptor(arguments: [usize; 6]) -> isize {
     unsafe {
         let result = syscall6(FSTAT, arguments[0], arguments[1], 0, 0, 0, 0);
         if result == 0 {
-            as_recorded(arguments[1]);
+            as_recorded(arguments[0], arguments[1]);
         }
         result
     }
 }
 
 /// Gives a packed file the device and inode of the recording: those of libraries that are opened later are answered from
-/// there, and the loader takes two libraries for one if these are the same.
+/// there, and the loader takes two libraries for one if these are the same. Our own library gets what no file has: it is
+/// younger than the recording, and may have an inode that was another library's then.
 ///
 /// # Safety
-/// A `struct stat` that the kernel has just written must lie there.
-unsafe fn as_recorded(stat: usize) {
+/// A `struct stat` of `fd` that the kernel has just written must lie there.
+unsafe fn as_recorded(fd: usize, stat: usize) {
     // SAFETY: the caller's promise; it begins with device and inode.
     let identity = unsafe { &mut *(stat as *mut [u64; 2]) };
     let (control, list) = (files().control, files().list);
+    if fd == files().own {
+        *identity = [u64::MAX; 2];
+        return;
+    }
     let Ok(control) = u32::try_from(syscall::open(control, syscall::O_RDONLY)) else { return };
     for index in 0..list[1] {
         let entry: Option<[u8; 32]> = field(control, (list[0] + index * 32) as usize);
