@@ -10,6 +10,8 @@ use desk::{Desk, Run};
 
 /// The program of the README, whose count of calls is not under the lock.
 const TALLY: &str = include_str!("../../../guests/demo/tally.c");
+/// What it prints here, where the count is not what it raced for: now and then a call is lost.
+const TALLIED: &str = "999000 in 2000 calls\n";
 /// Nothing of it races.
 const ORDERED: &str = include_str!("../../../guests/demo/race_to_print.c");
 /// A block of the heap that its threads use, one of them after it was given back, and a status of its own.
@@ -37,6 +39,12 @@ int main(void) {
 }
 ";
 
+fn build_tally(desk: &Desk) -> std::path::PathBuf {
+    let certain = TALLY.replace("total, calls)", "total, 2000L)");
+    assert_ne!(certain, TALLY);
+    desk.build("tally", &certain)
+}
+
 fn races(run: &Run) -> &str {
     assert_eq!(run.status, Some(66), "{run:?}");
     &run.stdout
@@ -45,26 +53,26 @@ fn races(run: &Run) -> &str {
 #[test]
 fn a_program_is_recorded_and_searched_in_one_command() {
     let desk = Desk::new();
-    desk.build("tally", TALLY);
+    build_tally(&desk);
     let live = desk.relive(["races", "--live", "--", "./tally"]);
     assert!(live.stderr.contains("relive: recorded to DESK/traces/tally-1 "), "{}", live.stderr);
     let text = races(&live);
-    assert!(text.starts_with("999000 in 2000 calls\n1 data race\n"), "{text}");
+    assert!(text.strip_prefix(TALLIED).is_some_and(|text| text.starts_with("1 data race\n")), "{text}");
     // The recording is there for whatever comes next.
     let again = desk.relive(["races", "-q"]);
     assert!(races(&again).starts_with("1 data race\n"), "{}", again.stdout);
     assert_eq!(again.stderr, "");
-    assert_eq!(desk.relive(["replay", "-q"]).stdout, "999000 in 2000 calls\n");
+    assert_eq!(desk.relive(["replay", "-q"]).stdout, TALLIED);
 }
 
 #[test]
 fn a_recording_can_be_followed_by_the_search() {
     let desk = Desk::new();
-    desk.build("tally", TALLY);
+    build_tally(&desk);
     desk.build("block", BLOCK);
     desk.build("ordered", ORDERED);
     let tally = desk.relive(["record", "-q", "--then", "races", "--", "./tally"]);
-    assert_eq!((tally.status, &*tally.stdout), (Some(66), "999000 in 2000 calls\n"));
+    assert_eq!((tally.status, &*tally.stdout), (Some(66), TALLIED));
     assert!(tally.stderr.starts_with("1 data race\n"), "{}", tally.stderr);
     let block = desk.relive(["record", "-q", "--then", "races", "--", "./block"]);
     assert_eq!(block.status, Some(3), "a failure of the program itself is told first");
@@ -82,20 +90,21 @@ fn threads_and_blocks_are_told_with_where_they_were_made() {
     let text = races(&found);
     let told = text.replace("\n    ", " ").replace("\n  ", " ");
     for words in [
-        "data race: user() block.c:6 writes",
-        "other() block.c:10 writes it, unordered",
+        "user() block.c:6 writes",
+        "other() block.c:10 writes",
         "thread created by thread 0 at main() block.c:17",
         "thread created by thread 0 at main() block.c:18",
-        "inside a heap block of 32 bytes allocated by thread 0 at make() block.c:13",
+        "inside a heap block of 32 bytes allocated by thread 0 at make() block.c:13, called by main() block.c:16",
     ] {
         assert!(told.contains(words), "{words}\n{text}");
     }
+    assert!(!told.contains("called by __libc") && !told.contains("_start()"), "what called main(): {text}");
 }
 
 #[test]
 fn what_is_suppressed_is_counted_and_no_failure() {
     let desk = Desk::new();
-    desk.build("tally", TALLY);
+    build_tally(&desk);
     desk.relive(["record", "-q", "--environment", "--", "./tally"]);
     std::fs::write(desk.path("known"), "# the count is only a hint\nrace_top:^count$\n").unwrap();
     let hidden = desk.relive(["races", "-q", "--suppressions", "known"]);
@@ -109,7 +118,7 @@ fn what_is_suppressed_is_counted_and_no_failure() {
 #[test]
 fn other_programs_get_json_and_sarif() {
     let desk = Desk::new();
-    desk.build("tally", TALLY);
+    build_tally(&desk);
     desk.relive(["record", "-q", "--environment", "--", "./tally"]);
     let parsed = |format: &str| {
         let run = desk.relive(["races", "-q", "--format", format]);
@@ -125,7 +134,7 @@ fn other_programs_get_json_and_sarif() {
 #[test]
 fn what_cannot_be_searched_is_refused_with_the_remedy() {
     let desk = Desk::new();
-    let program = desk.build("tally", TALLY);
+    let program = build_tally(&desk);
     desk.relive(["record", "-q", "--", "./tally"]);
     let plain = desk.relive(["races"]);
     assert_eq!((plain.status, &*plain.stdout), (Some(125), ""));
@@ -148,16 +157,16 @@ fn what_cannot_be_searched_is_refused_with_the_remedy() {
 #[test]
 fn a_translated_run_is_the_programs_and_what_cannot_be_translated_says_so() {
     let desk = Desk::new();
-    desk.build("tally", TALLY);
+    build_tally(&desk);
     desk.build_with("whole", TALLY, &["-static"]);
     let run = desk.relive(["run", "--dbi", "--", "./tally"]);
-    assert_eq!((run.status, &*run.stdout, &*run.stderr), (Some(0), "999000 in 2000 calls\n", ""));
+    assert_eq!((run.status, &*run.stdout, &*run.stderr), (Some(0), TALLIED, ""));
     let whole = desk.relive(["run", "--dbi", "--", "./whole"]);
     assert_eq!((whole.status, &*whole.stdout), (Some(125), ""));
     assert!(whole.stderr.contains("statically linked"), "{}", whole.stderr);
     // There is no room for the code cache and its tables.
     let small = desk.shell("ulimit -v 1000000; exec \"$RELIVE\" run --dbi -- ./tally");
-    assert_eq!((small.status, &*small.stdout), (Some(0), "999000 in 2000 calls\n"));
+    assert_eq!((small.status, &*small.stdout), (Some(0), TALLIED));
     assert!(small.stderr.starts_with("relive: the process runs natively: "), "{}", small.stderr);
     assert_eq!(desk.relive(["run", "--dbi", "--", "./nothing"]).status, Some(127));
 }

@@ -59,9 +59,12 @@ fn origin(report: &Report, origin: &Origin) -> String {
     format!("{who}{}", calls(&origin.stack))
 }
 
-/// ` at f() a.c:1, called by g() a.c:2`; the allocator's own frames are left out.
+/// ` at f() a.c:1, called by g() a.c:2`; the allocator's own frames are left out, and libc's that called `main`.
 pub(super) fn calls(stack: &[Frame]) -> String {
     let skip = stack.iter().position(|frame| !is_system(frame)).unwrap_or(0);
-    let shown: Vec<String> = stack[skip..].iter().take(CALLS_MAX).map(describe).collect();
+    // `_start` is linked into the program, from libc's own files.
+    let of_program = |frame: &Frame| !is_system(frame) && frame.function.as_deref() != Some("_start");
+    let end = stack.iter().rposition(of_program).map_or(stack.len(), |last| last + 1);
+    let shown: Vec<String> = stack[skip.min(end)..end].iter().take(CALLS_MAX).map(describe).collect();
     if shown.is_empty() { String::new() } else { format!(" at {}", shown.join(", called by ")) }
 }
