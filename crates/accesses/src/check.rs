@@ -101,6 +101,15 @@ impl Wanted {
     }
 }
 
+/// How checks are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// How bits move.
+    pub(crate) bits: Bits,
+    /// Single accesses count: of a watched line, bytes that may pass do not let others pass.
+    pub(crate) exact: bool,
+}
+
 /// Registers of a check.
 struct Borrowed {
     /// What is to be checked. Not its register any more, aside, where that was needed for something else.
@@ -114,7 +123,8 @@ struct Borrowed {
 }
 
 /// Writes a check at the access `piece`.
-pub(crate) fn insert(bits: Bits, insert: &mut Inserter<'_, '_>, piece: &Piece<'_>, wanted: Wanted) {
+pub(crate) fn insert(how: Manner, insert: &mut Inserter<'_, '_>, piece: &Piece<'_>, wanted: Wanted) {
+    let bits = how.bits;
     let place = Place::of(&piece.access, wanted.offset).expect("an address that no vector has");
     let own = place.bare().is_none().then(|| insert.scratch().expect("the first of four registers"));
     let address = own.or(place.bare()).expect("one or the other");
@@ -141,7 +151,7 @@ pub(crate) fn insert(bits: Bits, insert: &mut Inserter<'_, '_>, piece: &Piece<'_
         Some(count) => test_wide(code, bits, &borrowed, count, &wanted),
         None => test_small(code, bits, &borrowed, &wanted),
     };
-    insert.aside(condition, |aside| slow(aside, bits, &borrowed, &wanted));
+    insert.aside(condition, |aside| slow(aside, how, &borrowed, &wanted));
     for register in [Some(bits_register), third, own].into_iter().flatten() {
         insert.give_back(register);
     }
@@ -203,15 +213,16 @@ fn test_wide(code: &mut Assembler<'_>, how: Bits, borrowed: &Borrowed, count: Gp
     Condition::NotEqual
 }
 
-fn slow(aside: &mut Aside, how: Bits, borrowed: &Borrowed, wanted: &Wanted) {
+fn slow(aside: &mut Aside, how: Manner, borrowed: &Borrowed, wanted: &Wanted) {
     if borrowed.lost {
         aside.write(|code| borrowed.place.write_offset(code, borrowed.address));
     }
     if let Some(third) = borrowed.third
         && wanted.kind != Kind::Locked
-        && how != Bits::Plain
+        && how.bits != Bits::Plain
+        && !how.exact
     {
-        add_to_line(aside, how, borrowed, third, wanted);
+        add_to_line(aside, how.bits, borrowed, third, wanted);
     }
     let usual = wanted.bytes().filter(|bytes| bytes.is_power_of_two());
     aside.write(|code| {

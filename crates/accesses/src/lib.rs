@@ -38,6 +38,7 @@ pub use segment::{LockedBytes, Segment, WatchedAccess};
 pub use tables::{Full, Tables};
 pub use what::Kind;
 
+use check::Manner;
 use check::Wanted;
 use classify::{Piece, pieces};
 use core::sync::atomic::AtomicU64;
@@ -70,9 +71,19 @@ pub trait Sink: Sync + Sized {
 
     /// A thread is about to access a watched line. `context` has the program's registers before the instruction at its
     /// `ip`; those that the program does not read before it writes them may hold anything.
-    fn watched(&self, context: &Context, access: &WatchedAccess) {
+    fn watched(&self, context: &Context, access: &WatchedAccess) -> Later {
         let _ = (context, access);
+        Later::Told
     }
+}
+
+/// What becomes of later accesses to the same bytes of a watched line in the same segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Later {
+    /// They are told, too.
+    Told,
+    /// They may pass, at the speed of other lines; the bytes come with the segment. Not for locked instructions.
+    Pass,
 }
 
 /// The tool. It stays where it is while threads are attached.
@@ -114,13 +125,17 @@ impl<'t, S: Sink> Accesses<'t, S> {
         self
     }
 
+    fn manner(&self) -> Manner {
+        Manner { bits: self.processor.bits, exact: self.exact }
+    }
+
     /// Writes a check, if anything is wanted.
     fn check(&self, insert: &mut Inserter<'_, '_>, piece: &Piece<'_>, mut wanted: Wanted) {
         if wanted.span != 0 {
             let gap = wanted.span.trailing_zeros();
             wanted.span >>= gap;
             wanted.offset += gap as i32;
-            check::insert(self.processor.bits, insert, piece, wanted);
+            check::insert(self.manner(), insert, piece, wanted);
         }
     }
 
@@ -135,7 +150,7 @@ impl<'t, S: Sink> Accesses<'t, S> {
     }
 
     /// Watches the line with this number, the address of its bytes divided by 64, from each thread's next segment on: each
-    /// access to it is told to the sink, and none is taken with the segment.
+    /// access to it is told to the sink, which may let later ones pass; none but these is taken with the segment.
     ///
     /// # Errors
     /// If there is no room for another one.
@@ -210,7 +225,7 @@ impl<S: Sink> Tool for Accesses<'_, S> {
     }
 
     fn routines(&self, write: &mut RoutineWriter<'_, '_>) {
-        routines::write(write, self.processor.bits);
+        routines::write(write, self.manner());
     }
 
     fn reserve(&self) -> Reserve {

@@ -4,7 +4,7 @@
 //! other sizes, and one for what locked instructions touch. The block left the address
 //! in a word of the tool.
 
-use crate::check::{index_of, line_at, to_written};
+use crate::check::{Manner, index_of, line_at, to_written};
 use crate::layout::{LINE_BITS, RECENT, span_word, tool, word};
 use crate::processor::Bits;
 use crate::tables::{FILTER_BITS, PLACE_BITS};
@@ -44,15 +44,15 @@ impl Routine {
     }
 }
 
-/// Writes all of them.
-pub(crate) fn write(w: &mut RoutineWriter<'_, '_>, bits: Bits) {
+/// Writes all of them. Where single accesses count (`how.exact`), some bytes of a watched line may pass, others not.
+pub(crate) fn write(w: &mut RoutineWriter<'_, '_>, how: Manner) {
     for kind in [Kind::Read, Kind::Write] {
         for size in 0..SIZES {
-            usual(w, bits, kind, Some(size));
+            usual(w, how, kind, Some(size));
         }
     }
     for kind in [Kind::Read, Kind::Write] {
-        usual(w, bits, kind, None);
+        usual(w, how, kind, None);
     }
     locked(w);
 }
@@ -65,22 +65,22 @@ const TEMPORARY: Gpr = Gpr::RSI;
 const OTHER: Gpr = Gpr::RDI;
 
 /// Notes the bytes in one line, or in two.
-fn usual(w: &mut RoutineWriter<'_, '_>, bits: Bits, kind: Kind, size: Option<usize>) {
+fn usual(w: &mut RoutineWriter<'_, '_>, how: Manner, kind: Kind, size: Option<usize>) {
     let number = w.begin(5);
     debug_assert_eq!(number, size.map_or(Routine::Other(kind), |size| Routine::Usual(kind, size)).number());
     let span = tool(size.and_then(|size| span_word(1 << size)).unwrap_or(word::SPAN));
     let code = w.code();
     code.load(ADDRESS, tool(word::ADDRESS));
-    shift_left(code, bits, span);
+    shift_left(code, how.bits, span);
     let mut leaves = [const { None }; 6];
     let (first, second) = leaves.split_at_mut(3);
-    mark(code, bits, kind, first);
+    mark(code, how, kind, first);
     if size != Some(0) {
         // The bits behind the line's end, moved to the beginning of the next.
         code.copy(TEMPORARY, ADDRESS);
         code.negate(TEMPORARY);
-        let aligned = bits_behind(code, bits, span);
-        mark(code, bits, kind, second);
+        let aligned = bits_behind(code, how.bits, span);
+        mark(code, how, kind, second);
         for forward in aligned {
             code.bind(forward);
         }
@@ -124,15 +124,13 @@ fn bits_behind(code: &mut Assembler<'_>, bits: Bits, span: Operand) -> [Forward;
 }
 
 /// Sets [`MASK`] in the line of [`ADDRESS`], and logs the line if it had no bits. Branches to where a visit must do it.
-fn mark(code: &mut Assembler<'_>, bits: Bits, kind: Kind, leaves: &mut [Option<Forward>]) {
-    index_of(code, bits, INDEX, ADDRESS);
+fn mark(code: &mut Assembler<'_>, how: Manner, kind: Kind, leaves: &mut [Option<Forward>]) {
+    index_of(code, how.bits, INDEX, ADDRESS);
+    // Otherwise a line that has bits is none to look at twice.
+    let special = how.exact.then(|| if_special(code));
     code.compare_with_zero(line_at(INDEX));
     let known = code.jump_if(Condition::NotEqual);
-    code.load(TEMPORARY, tool(word::SPECIAL));
-    code.test(Operand::at(TEMPORARY, 0), 0xFF);
-    let usual = code.jump_if(Condition::Equal);
-    let [watched, contested] = test_special(code);
-    code.bind(usual);
+    let [watched, contested] = special.unwrap_or_else(|| if_special(code));
     code.load(TEMPORARY, tool(word::LOG_NEXT));
     code.compare(TEMPORARY, tool(word::LOG_END));
     let full = code.jump_if(Condition::AboveOrEqual);
@@ -152,7 +150,10 @@ fn mark(code: &mut Assembler<'_>, bits: Bits, kind: Kind, leaves: &mut [Option<F
 }
 
 /// Branches where the line of [`ADDRESS`], with its [`INDEX`], may be watched or contested.
-fn test_special(code: &mut Assembler<'_>) -> [Forward; 2] {
+fn if_special(code: &mut Assembler<'_>) -> [Forward; 2] {
+    code.load(TEMPORARY, tool(word::SPECIAL));
+    code.test(Operand::at(TEMPORARY, 0), 0xFF);
+    let usual = code.jump_if(Condition::Equal);
     code.copy(TEMPORARY, ADDRESS);
     code.shift_right(TEMPORARY, LINE_BITS as u8);
     code.multiply(TEMPORARY, tool(word::SPREAD));
@@ -164,7 +165,9 @@ fn test_special(code: &mut Assembler<'_>) -> [Forward; 2] {
     code.shift_right(TEMPORARY, (PLACE_BITS - LINE_BITS) as u8);
     code.load(OTHER, tool(word::CONTESTED));
     code.test_bit(Operand::at(OTHER, 0), TEMPORARY);
-    [watched, code.jump_if(Condition::Below)]
+    let contested = code.jump_if(Condition::Below);
+    code.bind(usual);
+    [watched, contested]
 }
 
 /// Notes what a locked instruction touches, unless it was among the last that did. The span has as many ones as it

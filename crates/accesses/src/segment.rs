@@ -3,6 +3,7 @@
 //!
 //! Apart from the emitted code, which does the same for nearly all accesses.
 
+use crate::Later;
 use crate::layout::{LINE_BITS, LOCKED_LOG, LOG, LOG_END, RECENT, RECENT_KEYS, index, ones, touched, word, written};
 use crate::what::Kind;
 use crate::{Accesses, Sink};
@@ -114,18 +115,16 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
             return;
         }
         let last = address.wrapping_add(bytes - 1);
-        let mut told = false;
+        let mut later = None;
         let mut from = address;
         loop {
             let line = from >> LINE_BITS;
             let to = last.min(from | ones(LINE_BITS));
             let mask = ones((to - from + 1) as u32) << (from & ones(LINE_BITS));
-            if self.accesses.is_watched(line) {
-                if !told {
-                    self.accesses.sink.watched(context, &WatchedAccess { address, bytes, kind });
-                    told = true;
-                }
-            } else if kind != Kind::Locked {
+            let access = WatchedAccess { address, bytes, kind };
+            let passes = !self.accesses.is_watched(line)
+                || *later.get_or_insert_with(|| self.accesses.sink.watched(context, &access)) == Later::Pass;
+            if passes && kind != Kind::Locked {
                 self.mark(from, mask, kind);
             }
             if to == last {

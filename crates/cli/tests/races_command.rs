@@ -39,6 +39,32 @@ int main(void) {
 }
 ";
 
+/// In a recording the reader sleeps until the writer is done. No replay sleeps: there it reads first, and leaves out the lock.
+const LATE: &str = "#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile int ready;
+static volatile long sum;
+static void *writer(void *argument) {
+    for (long n = 0; n < 50000000; n++) sum += n;
+    ready = 1;
+    return argument;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, writer, NULL);
+    sleep(2);
+    if (ready) {
+        pthread_mutex_lock(&lock);
+        puts(\"ready\");
+        pthread_mutex_unlock(&lock);
+    }
+    pthread_join(thread, NULL);
+    return 0;
+}
+";
+
 fn build_tally(desk: &Desk) -> std::path::PathBuf {
     let certain = TALLY.replace("total, calls)", "total, 2000L)");
     assert_ne!(certain, TALLY);
@@ -99,6 +125,21 @@ fn threads_and_blocks_are_told_with_where_they_were_made() {
         assert!(told.contains(words), "{words}\n{text}");
     }
     assert!(!told.contains("called by __libc") && !told.contains("_start()"), "what called main(): {text}");
+}
+
+#[test]
+fn a_race_that_made_the_replay_diverge_is_told_although_its_second_access_came_later() {
+    let desk = Desk::new();
+    desk.build("late", LATE);
+    let recorded = desk.relive(["record", "-q", "--environment", "--", "./late"]);
+    assert_eq!(recorded.stdout, "ready\n");
+    let found = desk.relive(["races", "-q"]);
+    let text = races(&found);
+    assert!(text.starts_with("1 data race\n"), "{text}");
+    for words in ["main() late.c:16 reads ready", "writer() late.c:9 writes it", "The replay left its recording here:"]
+    {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
 }
 
 #[test]

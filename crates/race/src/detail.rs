@@ -126,6 +126,19 @@ impl Detail {
         self.lines.range(lines).any(|(&line, watched)| watched.bytes & bytes_of(line, range) != 0)
     }
 
+    /// Whether nothing new can come of an access: one of the same segment, to the same bytes and of the same kind, is
+    /// remembered under a record that is as good. What races with either was told of that one, or will be.
+    pub fn knows(&self, clock: &Clock, touch: Touch, range: &Range<u64>, as_good: impl Fn(u32) -> bool) -> bool {
+        pieces(range.clone()).all(|(line, bytes)| {
+            let Some(watched) = self.lines.get(&line) else { return true };
+            let bytes = bytes & watched.bytes;
+            let same = |known: &Remembered| {
+                known.touch == touch && bytes & !known.bytes == 0 && known.clock.epoch() == clock.epoch()
+            };
+            bytes == 0 || watched.accesses.iter().any(|known| same(known) && as_good(known.record))
+        })
+    }
+
     /// An access of the thread whose clock is given. For an access to a synchronisation variable that is the clock
     /// before the variable orders anything: what only the variable itself orders is told.
     ///

@@ -25,6 +25,7 @@ mod state;
 use crate::object::Cell;
 use crate::runtime;
 use crate::thread;
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_order::Kind;
@@ -46,6 +47,8 @@ enum Act<'a> {
     Joined(u32),
     /// An initialiser that another thread has run is done.
     Done(&'a Cell),
+    /// The thread is about to wait, perhaps for good.
+    Waits,
     /// The process is a new one, with this thread alone.
     Forked,
     /// Memory that is another thing from here on.
@@ -121,6 +124,14 @@ pub fn done(cell: &Cell) {
     }
 }
 
+/// The calling thread is about to wait for its turn, or diverged: what it did until then must not be lost if nothing more
+/// comes of it.
+pub fn waits() {
+    if is_on() {
+        act(&Act::Waits);
+    }
+}
+
 /// In a fork child, whose one thread is known by now.
 pub fn forked() {
     if is_on() {
@@ -193,11 +204,9 @@ pub(crate) struct Access {
     pub(crate) value: Option<u64>,
 }
 
-/// The calling thread is about to access a watched line. Natively.
-pub(crate) fn access(access: &Access) {
-    if is_on() && thread::current_if_known().is_some() {
-        State::get().access(thread::current().index, access);
-    }
+/// The calling thread is about to access watched bytes. Whether its next accesses to them matter. Natively.
+pub(crate) fn access(access: &Access) -> bool {
+    !is_on() || thread::current_if_known().is_none() || State::get().access(thread::current().index, access)
 }
 
 /// Gets lines, and ranges that locked instructions touched.
@@ -220,9 +229,10 @@ pub(crate) fn give_up() {
     }
 }
 
-/// The lines to watch, in the second pass.
-pub(crate) fn watched_lines() -> alloc::vec::Vec<u64> {
-    if wanted() == Some(Pass::Second) { second::Second::lines() } else { alloc::vec::Vec::new() }
+/// The lines to watch, with the bytes of each, in the second pass.
+pub(crate) fn watched_lines() -> Vec<(u64, u64)> {
+    let lines = (wanted() == Some(Pass::Second)).then(second::Second::lines);
+    lines.into_iter().flatten().collect()
 }
 
 extern "C" fn carry_out(act: usize) {

@@ -2,6 +2,7 @@
 //!
 //! Apart because nothing here may allocate or touch stdio.
 
+use crate::races;
 use crate::runtime;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -58,6 +59,7 @@ pub struct Met {
 
 /// Reports a divergence to the launcher and holds this thread for good.
 pub fn diverge(met: Met) -> ! {
+    races::waits();
     let d = runtime::divergence();
     if d.claimed.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         d.cause.store(met.cause, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 //! Apart because every test of this binary begins here.
 
 use crate::process::{Code, Distance, Here, attach, engine_in, memory};
-use relive_accesses::{Accesses, Bits, LockedBytes, Segment, Sink, Tables, WatchedAccess};
+use relive_accesses::{Accesses, Bits, Later, LockedBytes, Segment, Sink, Tables, WatchedAccess};
 use relive_dbi::{Context, Engine, Thread};
 use relive_race::Line;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +74,8 @@ impl Bytes {
 pub(crate) struct Keep {
     pub(crate) early: Mutex<(usize, Vec<Line>, Vec<LockedBytes>)>,
     pub(crate) watched: Mutex<Vec<(Context, WatchedAccess)>>,
+    /// Accesses to the first so many bytes of watched lines may pass once they were told.
+    pub(crate) passing: u64,
     /// Code whose accesses are not looked at.
     pub(crate) unseen: std::ops::Range<u64>,
 }
@@ -90,8 +92,9 @@ impl Sink for Keep {
         segment.take_locked(|found| early.2.push(found));
     }
 
-    fn watched(&self, context: &Context, access: &WatchedAccess) {
+    fn watched(&self, context: &Context, access: &WatchedAccess) -> Later {
         self.watched.lock().unwrap().push((*context, *access));
+        if access.address & 63 < self.passing { Later::Pass } else { Later::Told }
     }
 }
 

@@ -137,3 +137,36 @@ fn a_line_that_is_watched_later_is_told_from_the_next_segment_on() {
     assert_eq!(told(&observed).len(), 3);
     assert!(observed.take().written.is_empty());
 }
+
+#[test]
+fn what_was_told_may_pass_up_to_the_segments_end_and_its_neighbours_do_not() {
+    let data = words(64).as_mut_ptr() as u64;
+    let f = Code::new(|a, _| {
+        let mut top = a.create_label();
+        a.set_label(&mut top).unwrap();
+        a.add(qword_ptr(rdi + 8), 1).unwrap();
+        a.mov(dword_ptr(rdi + 16), esi).unwrap();
+        a.mov(rdx, qword_ptr(rdi + 12)).unwrap();
+        a.dec(rcx).unwrap();
+        a.jne(top).unwrap();
+        a.ret().unwrap();
+    });
+    for bits in ALL {
+        let tool = tool(Keep { passing: 16, ..Keep::default() }).with(bits).exactly();
+        assert_eq!(tool.watch(data / 64), Ok(()));
+        let mut observed = Observed::new(engine_of(Distance::Near, tool));
+        for _ in 0..2 {
+            observed.call(f, [data, 1, 0, 5, 0, 0]);
+            let mut counts = [0; 64];
+            for (_, access) in told(&observed) {
+                counts[(access.address - data) as usize] += 1;
+            }
+            // Of each access, and of the one across both, the first; of what may not pass, all. Without a check in
+            // place none passes.
+            let told = if bits == Bits::Plain { (5, 5, 5) } else { (1, 1, 5) };
+            assert_eq!((counts[8], counts[12], counts[16]), told, "{bits:?}");
+            let found = observed.take();
+            assert_eq!((found.written.len(), found.read.len()), (8, 4), "{bits:?}: {found:?}");
+        }
+    }
+}

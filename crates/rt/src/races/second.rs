@@ -17,6 +17,10 @@ use relive_trace::races::{TOLD, WATCH, word};
 
 mod telling;
 
+/// After so many accesses in a row that brought nothing new, those to the same bytes are not looked at up to the thread's
+/// next event. A race of another instruction there, which would be one more pair of the same bytes, is missed then.
+const REPEATED_MAX: u32 = 1000;
+
 /// What is known of watched bytes.
 pub(super) struct Second {
     detail: Detail,
@@ -70,6 +74,8 @@ struct Past {
     last: Option<Operation>,
     /// Accesses since then.
     open: Vec<u32>,
+    /// Accesses in a row, since then, of which nothing new could come.
+    repeated: u32,
     /// Synchronisation variables that it has read since, of which it may know more by now: see [`Second::settle`].
     read: Vec<Range<u64>>,
     /// Who made it, and where.
@@ -127,9 +133,13 @@ impl Second {
         }
     }
 
-    /// The lines to watch.
-    pub(super) fn lines() -> Vec<u64> {
-        given(WATCH).chunks_exact(word::COUNT).map(|record| record[1]).collect()
+    /// The lines to watch, with the bytes of each, in order.
+    pub(super) fn lines() -> BTreeMap<u64, u64> {
+        let mut lines = BTreeMap::new();
+        for record in given(WATCH).chunks_exact(word::COUNT) {
+            *lines.entry(record[1]).or_default() |= record[2];
+        }
+        lines
     }
 
     pub(super) fn created(&mut self, me: u32, child: u32) {
@@ -165,6 +175,7 @@ impl Second {
             }
         }
         past.last = Some(now);
+        past.repeated = 0;
         let shared = kind == Kind::ReadLock;
         match kind {
             Kind::Lock | Kind::SpinLock | Kind::WriteLock | Kind::ReadLock | Kind::Wake => {
@@ -179,13 +190,13 @@ impl Second {
         }
     }
 
-    /// An access of the program, before it happens.
-    pub(super) fn access(&mut self, me: u32, clocks: &mut Clocks, access: &Access) {
+    /// An access of the program, before it happens. Whether those that follow it in its segment matter.
+    pub(super) fn access(&mut self, me: u32, clocks: &mut Clocks, access: &Access) -> bool {
         self.settle(me, clocks);
         let clock = clocks.current(me).clone();
         self.keep(me, &clock, access);
         if self.variables.overlapping(access.range.clone()).next().is_none() {
-            return;
+            return self.threads.get(&me).is_none_or(|past| past.repeated < REPEATED_MAX);
         }
         if access.touch != Touch::Read {
             self.variables.store(clocks, me, access.range.clone());
@@ -193,6 +204,7 @@ impl Second {
         if matches!(access.touch, Touch::Read | Touch::Locked) {
             self.threads.entry(me).or_default().read.push(access.range.clone());
         }
+        true
     }
 
     /// Lets the thread know what the variables told it that it has read.
@@ -224,9 +236,17 @@ impl Second {
     }
 
     fn keep(&mut self, me: u32, clock: &Clock, access: &Access) {
+        // Loops over racing data: the stack is what costs.
+        let records = &self.records;
+        let here = |record| records.get(&record).is_some_and(|kept| kept.snapshot[0] == access.ip);
+        let past = self.threads.entry(me).or_default();
+        if self.detail.knows(clock, access.touch, &access.range, here) {
+            past.repeated = past.repeated.saturating_add(1);
+            return;
+        }
+        past.repeated = 0;
         let record = self.next;
         self.next = self.next.wrapping_add(1);
-        let past = self.threads.entry(me).or_default();
         past.open.push(record);
         let kept = Record {
             thread: me,

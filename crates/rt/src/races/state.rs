@@ -101,6 +101,10 @@ impl State {
                 let ended = self.clocks.lock().acquire(me, key(cell));
                 self.ended(ended);
             }
+            Act::Waits => {
+                self.settle(me);
+                self.hand_over(me);
+            }
             Act::Forked => self.fork(me),
             Act::Fresh(range) => self.fresh(me, range),
             Act::Allocated { block, asked } => {
@@ -324,11 +328,11 @@ impl State {
         self.clocks.lock().end(me);
     }
 
-    /// An access to a watched line, before it happens.
-    pub(super) fn access(&self, me: u32, access: &super::Access) {
+    /// An access to watched bytes, before it happens. Whether the thread's next ones matter.
+    pub(super) fn access(&self, me: u32, access: &super::Access) -> bool {
         let mut second = self.second.lock();
         let mut clocks = self.clocks.lock();
-        second.access(me, &mut clocks, access);
+        second.access(me, &mut clocks, access)
     }
 }
 

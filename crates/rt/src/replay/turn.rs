@@ -3,6 +3,7 @@
 //! How sleepers and publishers meet is in `relive_sys::wake`; here is what they
 //! wait for, by either rule.
 
+use crate::races;
 use crate::report;
 use crate::runtime;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -153,6 +154,7 @@ fn wait_until(own: &TurnSlot, slot: &TurnSlot, other: u32, (polled, word): (&Ato
         }
         syscall::sched_yield();
     }
+    races::waits();
     own.waits_for.store(other, Ordering::Relaxed);
     own.wants.store(wanted, Ordering::Relaxed);
     own.state.store(state::WAITING, Ordering::Release);

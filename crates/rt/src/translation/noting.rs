@@ -9,9 +9,9 @@ use crate::races::{self, Touch};
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use relive_accesses::{Accesses, Kind, Segment, Sink, Tables, WatchedAccess};
+use relive_accesses::{Accesses, Kind, Later, Segment, Sink, Tables, WatchedAccess};
 use relive_dbi::{Context, Engine, Error, read_own_memory};
-use relive_race::Line;
+use relive_race::{Line, pieces};
 use relive_sys::maps;
 use relive_sys::signal::is_own_code;
 
@@ -23,8 +23,17 @@ static TABLES: Tables = Tables::new();
 /// Lines that are handed over at a time.
 const BATCH: usize = 32;
 
-/// Who is told of accesses.
-struct Watcher;
+/// Who is told of accesses: of those to watched bytes, of each line with its bytes, in order.
+struct Watcher(&'static [(u64, u64)]);
+
+impl Watcher {
+    fn watches(&self, range: &Range<u64>) -> bool {
+        pieces(range.clone()).any(|(line, bytes)| {
+            let found = self.0.binary_search_by_key(&line, |&(line, _)| line);
+            found.is_ok_and(|at| self.0[at].1 & bytes != 0)
+        })
+    }
+}
 
 impl Sink for Watcher {
     fn observes(&self, ip: u64) -> bool {
@@ -39,19 +48,27 @@ impl Sink for Watcher {
         races::full(&mut |lines, locked| take(segment, lines, locked));
     }
 
-    fn watched(&self, context: &Context, access: &WatchedAccess) {
+    fn watched(&self, context: &Context, access: &WatchedAccess) -> Later {
         let touch = match access.kind {
             Kind::Read => Touch::Read,
             Kind::Write => Touch::Write,
             Kind::Locked => Touch::Locked,
         };
         let (range, ip) = (access.address..access.address + access.bytes, context.ip);
+        // The rest of a watched line may be busy.
+        if !self.watches(&range) {
+            return Later::Pass;
+        }
         let mut value = [0; 8];
         let bytes = (access.bytes as usize).min(8);
         let read =
             touch == Touch::Read && access.bytes <= 8 && read_own_memory(access.address, &mut value[..bytes]) == bytes;
         let value = read.then(|| u64::from_le_bytes(value));
-        races::access(&races::Access { touch, range, general: context.general, ip, value });
+        if races::access(&races::Access { touch, range, general: context.general, ip, value }) {
+            Later::Told
+        } else {
+            Later::Pass
+        }
     }
 }
 
@@ -60,15 +77,15 @@ impl Sink for Watcher {
 /// # Safety
 /// As for [`super::begin`].
 pub(super) unsafe fn begin(dispatched: bool) -> Result<(), Error> {
-    let lines = races::watched_lines();
+    let lines: &'static [_] = races::watched_lines().leak();
     let places = (lines.len() * 2).next_power_of_two().max(64);
     let memory = map(places * size_of::<AtomicU64>()).ok_or(Error::Memory)?;
     // SAFETY: the new mapping, whose words are zero; it stays.
     let watched: &'static [AtomicU64] = unsafe { NonNull::slice_from_raw_parts(memory.cast(), places).as_ref() };
-    let tool = Accesses::new(&TABLES, watched, Watcher);
+    let tool = Accesses::new(&TABLES, watched, Watcher(lines));
     // Where accesses are told one by one, each stands for its own instruction.
     let tool = if lines.is_empty() { tool } else { tool.exactly() };
-    for line in lines {
+    for &(line, _) in lines {
         let watched = tool.watch(line);
         assert!(watched.is_ok(), "there are twice as many places as lines");
     }

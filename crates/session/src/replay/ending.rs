@@ -4,7 +4,7 @@ use super::{
     Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Stuck, TICK, Verdict,
     Watch, Watched, Woken, io, processes,
 };
-use relive_trace::control::{IN_USE, cause, turn};
+use relive_trace::control::{IN_USE, TurnSlot, cause, flag, turn};
 use std::sync::atomic::Ordering::Acquire;
 
 /// How a replay ended.
@@ -30,6 +30,14 @@ pub enum Ending {
 const AFTER_KILL: Duration = Duration::from_millis(300);
 /// Everything has run, nothing moves, and yet the program does not end as it did.
 const AFTER_EXIT: Duration = Duration::from_millis(900);
+/// So many times longer than recorded a translated thread may compute.
+const TRANSLATED: u32 = 8;
+/// Likewise one whose accesses are looked at.
+const SEARCHED: u32 = 25;
+/// So long may other threads go on after a divergence while races are looked for.
+const OTHERS_MAX: Duration = Duration::from_secs(10);
+/// At so many looks in a row nobody runs: they have stopped.
+const STILL: u32 = 3;
 /// Signals that a program's own doing raises.
 const OWN_SIGNALS: [i32; 10] = [4, 5, 6, 7, 8, 11, 13, 24, 25, 31];
 
@@ -48,7 +56,12 @@ impl Run<'_> {
         loop {
             let ending = match self.watched.wait(self.held, Some(self.service.alarm()), Some(TICK))? {
                 Woken::Ended(outcome) => return Ok(self.after_first(outcome, &mut watch)),
-                Woken::Alarm => Some(self.reported()),
+                Woken::Alarm => {
+                    if self.replayer.instrument.races.is_some() {
+                        self.let_others_go_on();
+                    }
+                    Some(self.reported())
+                }
                 Woken::Tick => self.look(&mut watch),
             };
             if let Some(ending) = ending {
@@ -58,9 +71,30 @@ impl Run<'_> {
         }
     }
 
+    /// Until every other thread waits, too: the race for which one diverged may have its second access still to come.
+    fn let_others_go_on(&self) {
+        let end = Instant::now() + OTHERS_MAX;
+        let mut still = 0;
+        while still < STILL && Instant::now() < end {
+            std::thread::sleep(TICK);
+            still = if self.any_runs() { 0 } else { still + 1 };
+        }
+    }
+
+    fn any_runs(&self) -> bool {
+        let used = self.shared.turns().iter().filter(|slot| slot.tid.load(Acquire) != 0);
+        let state = |slot: &TurnSlot| processes::thread_state(slot.pid.load(Acquire), slot.tid.load(Acquire));
+        used.filter_map(state).any(|state| state.letter == 'R')
+    }
+
     pub(super) fn watch(&self) -> Watch {
         let totals = self.replayer.cast.totals(self.replayer.recording());
-        Watch::new(totals, self.replayer.duration(), self.rule.is_derived(), Instant::now())
+        let slower = match &self.replayer.instrument {
+            instrument if instrument.races.is_some() => SEARCHED,
+            instrument if instrument.flags & flag::TRANSLATED != 0 => TRANSLATED,
+            _ => 1,
+        };
+        Watch::new(totals, self.replayer.duration() * slower, self.rule.is_derived(), Instant::now())
     }
 
     /// Why the replay can't go on, if it can't.
