@@ -48,7 +48,9 @@ impl Places {
             return self.describe(counter);
         }
         let callers: Vec<u64> = self.words(stack).into_iter().filter(|&word| self.follows_call(word)).collect();
-        callers.first().and_then(|&caller| self.of_call(caller)).or_else(|| self.describe(counter))
+        let called = callers.first().and_then(|&caller| self.of_call(caller));
+        // Translated code runs on another stack now and then; our own lines say nothing.
+        called.or_else(|| self.describe(counter).filter(|_| self.find(counter).is_none_or(|it| !is_own(&it.path))))
     }
 
     fn words(&self, stack: u64) -> Vec<u64> {
@@ -109,8 +111,13 @@ fn load(path: &Path) -> Option<(Loader, bool)> {
 /// libc, the loader and our own library: a frame there says less than its caller.
 fn is_system(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let system = ["libc.so", "libc-", "ld-linux", "libpthread", "libstdc++", "libgcc_s", "preload-", "librelive"];
-    !path.is_absolute() || system.iter().any(|prefix| name.starts_with(prefix))
+    let system = ["libc.so", "libc-", "ld-linux", "libpthread", "libstdc++", "libgcc_s"];
+    !path.is_absolute() || is_own(path) || system.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn is_own(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    ["preload-", "librelive"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// From a line like `7f00-7f10 r-xp 00001000 08:01 1234   /lib/libc.so.6`.
