@@ -95,7 +95,8 @@ pub enum Record {
     },
     /// The thread was cancelled in its `calls`-th cancellation point since the last event.
     Cancelled {
-        /// Cancellation points entered since the last event.
+        /// Cancellation points entered since the last event that came before the call. If the call has taken events
+        /// itself by then, their number stands in the highest byte.
         calls: u32,
     },
     /// The next event waits until `thread` has completed `events` events.

@@ -11,6 +11,10 @@
 //! replay      asker: Cancel event                    target: call with that count: ThreadExit event, cancels itself
 //! ```
 //!
+//! The first operation on a stream allocates its buffer, with events and calls of its own. Where it was cancelled behind
+//! those, the number of events stands with the count: the replay knows at the operation's begin that it is the one,
+//! lets it run into the cancellation, and takes the record where the recording left it.
+//!
 //! The asynchronous type strikes between two instructions and can't be recorded.
 
 pub(crate) mod points;
@@ -28,11 +32,26 @@ use relive_trace::record::Record;
 
 const EINTR: c_int = 4;
 
-/// Slot of [`Frame::scratch`] that a cancellation point keeps its count in.
+/// Slot of [`Frame::scratch`] that a cancellation point keeps its count in, and above it the thread's events by then.
 const COUNT: usize = 3;
+const EVENTS_BIT: u32 = 32;
 
 /// Slot of [`Frame::scratch`] for how many signals the thread had handled before the call.
 const HANDLED: usize = 2;
+
+/// Where the events inside of an operation stand that was cancelled behind them, and how many there may be.
+const INSIDE_BIT: u32 = 24;
+const INSIDE_MAX: u64 = 200;
+
+/// What the record of a cancellation says: how many calls the thread had made, and, if the cancelled one has taken
+/// events itself, how many.
+fn cancelled(calls: u32, inside: u64) -> u32 {
+    match inside {
+        0 => calls,
+        1..=INSIDE_MAX if calls >> INSIDE_BIT == 0 => calls | (inside as u32) << INSIDE_BIT,
+        _ => UNKNOWN_CALL,
+    }
+}
 
 /// Calls that can't be named: a cancellation struck outside all cancellation points that are counted.
 const UNKNOWN_CALL: u32 = u32::MAX;
@@ -55,7 +74,7 @@ pub(crate) unsafe fn enter(frame: *mut Frame, unwound: unsafe extern "C" fn(*mut
         }
         let Some(thread) = thread::current_if_known() else { return false };
         let count = thread.count_call(false);
-        (*frame).scratch[COUNT] = count as usize;
+        (*frame).scratch[COUNT] = count as usize | (thread.events() as usize) << EVENTS_BIT;
         (*frame).scratch[HANDLED] = thread.signals.delivered as usize;
         if mode == Mode::Replay {
             return was_cancelled(count);
@@ -68,6 +87,23 @@ pub(crate) unsafe fn enter(frame: *mut Frame, unwound: unsafe extern "C" fn(*mut
 fn was_cancelled(count: u32) -> bool {
     replay::deliver_due();
     replay::take(|r| r == Record::Cancelled { calls: count }).is_some()
+}
+
+/// In a replay, in an operation that was entered and not cancelled at once: whether it is cancelled behind what it does
+/// first. Then [`take_back`] follows where it is unwound.
+///
+/// # Safety
+/// As for [`enter`], which comes before.
+pub(crate) unsafe fn is_cancelled_inside(frame: *mut Frame) -> bool {
+    // SAFETY: the caller's promise.
+    let count = unsafe { (*frame).scratch[COUNT] } as u32;
+    let here = |events, record| record == Record::Cancelled { calls: cancelled(count, events) };
+    replay::comes_behind_preparation(INSIDE_MAX, here)
+}
+
+/// Takes the record of a cancellation inside of an operation, which is being unwound.
+pub(crate) fn take_back() {
+    replay::take(|record| matches!(record, Record::Cancelled { .. }));
 }
 
 /// The call of [`enter`] returned.
@@ -166,7 +202,9 @@ pub(crate) unsafe fn unwinding(frame: *mut Frame) -> bool {
     }
     thread.ending = true;
     // SAFETY: the caller's promise.
-    record::note(Record::Cancelled { calls: unsafe { (*frame).scratch[COUNT] } as u32 });
+    let entered = unsafe { (*frame).scratch[COUNT] };
+    let inside = (thread.events() as u32).wrapping_sub((entered >> EVENTS_BIT) as u32);
+    record::note(Record::Cancelled { calls: cancelled(entered as u32, inside.into()) });
     true
 }
 

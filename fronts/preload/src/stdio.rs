@@ -85,6 +85,9 @@ const NEXT: usize = 1;
 const WORST: usize = 2;
 const LIST: usize = 3;
 const CANCELLED: usize = 4;
+/// What is there: the recording has the cancellation at the operation's begin, or behind what it does first.
+const AT_ONCE: usize = 1;
+const INSIDE: usize = 2;
 const AT: usize = 5;
 const REST: usize = 6;
 const WAITS: usize = 7;
@@ -182,17 +185,21 @@ fn begin_alone(call: &mut Operating, stream: File) {
         [call.own[AT], call.own[REST]] = waiting::Before::see(stream).words();
         call.own[WAITS] = stream as usize | usize::from(carries);
     }
-    watch(call);
+    watch(call, stream);
 }
 
 /// From here on the call is a cancellation point. One that was cancelled in the recording is, in a replay, asked
 /// to cancel before it begins: it leaves what the recorded one left in the stream's buffer.
 #[inline(always)]
-fn watch(call: &mut Operating) {
+fn watch(call: &mut Operating, stream: File) {
     // SAFETY: the trampoline's frame; left in `end` or by `unwound`.
-    let cancelled = unsafe { cancel::enter(&raw mut call.frame, unwound) };
-    call.own[CANCELLED] = usize::from(cancelled);
-    if cancelled {
+    let at_once = unsafe { cancel::enter(&raw mut call.frame, unwound) };
+    // What it does first is to allocate the buffer.
+    let may = !at_once && relive_rt::mode() == Mode::Replay && waiting::has_no_buffer(stream);
+    // SAFETY: it was entered.
+    let inside = may && unsafe { cancel::is_cancelled_inside(&raw mut call.frame) };
+    call.own[CANCELLED] = usize::from(at_once) * AT_ONCE + usize::from(inside) * INSIDE;
+    if at_once || inside {
         // SAFETY: a thread may cancel itself; the deferred type only marks it.
         unsafe { crate::real::cancel(crate::real::thread_self()) };
     }
@@ -232,6 +239,9 @@ unsafe extern "C" fn unwound(frame: *mut Frame) {
     if acts && let Some(thread) = thread::current_if_known() {
         // The request caused all that follows.
         thread.join_clock(internal(Internal::Signals).clock.load(Ordering::Acquire));
+    }
+    if call.own[CANCELLED] == INSIDE {
+        cancel::take_back();
     }
     give(call, false);
     match call.subject.shape {

@@ -18,7 +18,7 @@ pub(super) fn opens(call: &mut Operating) -> usize {
         call.state = RUNNING;
         (call.own[STREAM], call.own[WAITS]) = (0, 0);
         outside::may_wake();
-        watch(call);
+        watch(call, core::ptr::null_mut());
         return call.subject.real.address();
     }
     end(call);
@@ -71,7 +71,7 @@ fn part(call: &mut Operating, argument: usize) -> usize {
         carried::in_order(call.frame.place);
     }
     waiting::forget(stream);
-    watch(call);
+    watch(call, stream);
     call.subject.real.address()
 }
 

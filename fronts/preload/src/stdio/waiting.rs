@@ -118,6 +118,12 @@ struct Buffer {
     write_ptr: usize,
 }
 
+/// Whether the next operation on a stream, null for one that is about to be opened, allocates its buffer.
+pub(super) fn has_no_buffer(stream: File) -> bool {
+    // SAFETY: null, or a live stream that the calling thread holds; its layout is part of glibc's ABI.
+    unsafe { stream.cast::<Buffer>().as_ref() }.is_none_or(|buffer| buffer.read_base == 0 && buffer.write_base == 0)
+}
+
 /// The state of a stream's buffer before an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Before {
