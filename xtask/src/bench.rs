@@ -6,17 +6,19 @@
 // Times and counts are far below 2^52.
 #![allow(clippy::cast_precision_loss)]
 
+mod alone;
 mod environment;
 mod kernels;
 mod machine;
 mod measure;
 mod micro;
 mod options;
+mod races;
 mod report;
 mod statistics;
 
 use crate::run;
-use options::Options;
+use options::{Options, Subject};
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,6 +79,9 @@ pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         print!("{}", options::USAGE);
         return Ok(());
     }
+    if let [alone::ARGUMENT, ..] = args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        return Ok(alone::measure(&args[1..])?);
+    }
     let options = match Options::parse(args) {
         Ok(options) => options,
         Err(what) => return Err(format!("bench: {what}\n{}", options::USAGE).into()),
@@ -84,8 +89,12 @@ pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let target = target_folder()?;
     let place = prepare(&target)?;
     let machine = machine::Machine::describe();
-    if options.environment {
-        return run_environment(&place, &options, &machine, &target);
+    // Only a whole run belongs into the project; the others are for the developer at work.
+    let folder = if options.is_whole() { run::root().join("bench") } else { target.join("bench") };
+    match options.subject {
+        Subject::Kernels => {}
+        Subject::Environment => return run_environment(&place, &options, &machine, &folder),
+        Subject::Races => return races::run(&place, &options, machine, &folder, &target),
     }
     let mut measured = report::Report::new(machine, &options);
     for &threads in &options.threads {
@@ -100,8 +109,6 @@ pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         measured.memory = Some(micro::memory(&place, &options));
     }
     println!("{}", report::markdown(&measured));
-    // Only a whole run belongs into the project; the others are for the developer at work.
-    let folder = if options.is_whole() { run::root().join("bench") } else { target.join("bench") };
     write(&measured, &folder, &format!("{}-{}", measured.machine.date, measured.machine.host))?;
     match measured.failures() {
         0 => Ok(()),
@@ -114,7 +121,7 @@ fn run_environment(
     place: &Place,
     options: &Options,
     machine: &machine::Machine,
-    target: &Path,
+    folder: &Path,
 ) -> Result<(), Box<dyn Error>> {
     let measured = environment::measure(place, options)?;
     let about = format!(
@@ -123,8 +130,7 @@ fn run_environment(
     );
     let text = environment::markdown(&measured, &about);
     println!("{text}");
-    let folder = if options.is_whole() { run::root().join("bench") } else { target.join("bench") };
-    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(folder)?;
     let file = folder.join(format!("{}-{}-environment.md", machine.date, machine.host));
     fs::write(&file, text)?;
     eprintln!("written to {}", file.display());

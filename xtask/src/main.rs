@@ -22,7 +22,8 @@ usage: cargo xtask COMMAND
 
   demo     build everything, record the bundled example, replay it five times
   test     install what the tests need, then check and test the whole project
-  setup    only install what the tests need (Debian packages of xtask/packages.txt)
+  setup    only install what the tests need (Debian packages of xtask/packages.txt); setup --bench also
+           what benchmarks compare with (xtask/packages_bench.txt)
   tidy     only check the project's own rules
   bench    measure what recording and replaying cost; bench --help says more
   soak     record memcached under load for ten minutes: memory stays flat, the trace is valid
@@ -49,7 +50,7 @@ fn command(args: &[String]) -> Result<bool, Box<dyn Error>> {
     match name.as_str() {
         "demo" => demo::run()?,
         "test" => test::run()?,
-        "setup" => setup::run()?,
+        "setup" => setup::command(rest)?,
         "tidy" => tidy::run()?,
         "bench" => bench::run(rest)?,
         "soak" => soak::run(rest)?,

@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: installs the Debian packages that the tests need.
+//! `cargo xtask setup`: installs the Debian packages that the tests need, and with `--bench` those of the benchmarks.
 //!
 //! Apart because a developer may want the packages without the tests.
 
@@ -6,13 +6,32 @@ use crate::run::{self, Failure, Outcome};
 use std::path::Path;
 use std::process::Command;
 
-/// Installs what is missing of `packages.txt`.
+/// What the tests need.
+const TESTS: &str = "xtask/packages.txt";
+/// What only benchmarks need.
+const BENCH: &str = "xtask/packages_bench.txt";
+
+/// `cargo xtask setup`, with its arguments.
+pub(crate) fn command(args: &[String]) -> Outcome {
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => run(),
+        ["--bench"] => run().and_then(|()| install(BENCH)),
+        _ => Err(Failure::Other("setup: the only argument is --bench".to_owned())),
+    }
+}
+
+/// Installs what the tests need.
 pub(crate) fn run() -> Outcome {
-    let listed = run::read(&run::root().join("xtask/packages.txt"))?;
+    install(TESTS)
+}
+
+/// Installs what is missing of a list.
+fn install(list: &str) -> Outcome {
+    let listed = run::read(&run::root().join(list))?;
     let wanted = packages(&listed);
     let missing: Vec<&str> = wanted.into_iter().filter(|p| !installed(p)).collect();
     if missing.is_empty() {
-        println!("setup: all packages of xtask/packages.txt are installed");
+        println!("setup: all packages of {list} are installed");
         return Ok(());
     }
     if !Path::new("/usr/bin/apt-get").exists() {

@@ -6,7 +6,7 @@ use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,15 +29,28 @@ pub(super) struct Sample {
 pub(super) fn run(command: &mut Command) -> Result<(String, Sample), String> {
     let line = crate::run::line_of(command);
     let failed = |what: String| format!("`{line}`: {what}");
+    let (output, sample) = run_for(command, LIMIT).map_err(|e| failed(e.to_string()))?;
+    if output.status.signal() == Some(Signal::SIGKILL as i32) && sample.wall >= LIMIT.as_secs_f64() {
+        return Err(failed(format!("did not end within {} s", LIMIT.as_secs())));
+    }
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(format!("{}: {}", output.status, said.lines().last().unwrap_or("(no message)"))));
+    }
+    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), sample))
+}
+
+/// Runs `command` to its end, or kills it and its group after `limit`.
+pub(super) fn run_for(command: &mut Command, limit: Duration) -> std::io::Result<(Output, Sample)> {
     let before = children_seconds();
     let started = Instant::now();
     // A group of its own, so that a hanging replay can be ended with all its processes.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let child = command.spawn().map_err(|e| failed(e.to_string()))?;
+    let child = command.spawn()?;
     let group = Pid::from_raw(child.id().cast_signed());
     let (ended, wait) = mpsc::channel::<()>();
     let guard = thread::spawn(move || {
-        if wait.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if wait.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
             let _ = killpg(group, Signal::SIGKILL);
         }
     });
@@ -45,16 +58,7 @@ pub(super) fn run(command: &mut Command) -> Result<(String, Sample), String> {
     let wall = started.elapsed().as_secs_f64();
     drop(ended);
     let _ = guard.join();
-    let output = output.map_err(|e| failed(e.to_string()))?;
-    if output.status.signal() == Some(Signal::SIGKILL as i32) && wall >= LIMIT.as_secs_f64() {
-        return Err(failed(format!("did not end within {} s", LIMIT.as_secs())));
-    }
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(format!("{}: {}", output.status, said.lines().last().unwrap_or("(no message)"))));
-    }
-    let sample = Sample { wall, cpu: children_seconds() - before };
-    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), sample))
+    Ok((output?, Sample { wall, cpu: children_seconds() - before }))
 }
 
 fn children_seconds() -> f64 {

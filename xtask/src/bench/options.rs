@@ -1,10 +1,11 @@
 //! What to measure: the arguments of `cargo xtask bench`.
 
-use super::kernels;
+use super::{kernels, races};
 
 /// How to call it.
 pub(super) const USAGE: &str = "\
-usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only NAME] [--environment]
+usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only NAME]
+                         [--environment | --races]
 
   --quick       3 runs, 2 threads: a first impression; the intervals mean little
   --small       the kernels' small sizes: tries the command itself
@@ -12,6 +13,8 @@ usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only 
   --runs N      runs of each kernel in each mode [10]
   --only NAME   one kernel, and none of the other tables
   --environment what recording the environment costs, and nothing else
+  --races       what the race detector costs and finds, beside other tools, and nothing else:
+                2 threads unless --threads says otherwise; cargo xtask setup --bench installs them
 
 A whole run (45 minutes) is written to bench/, any other one to bench/ in the target
 folder; what is measured so far stands there in so-far.md.
@@ -19,6 +22,17 @@ folder; what is measured so far stands there in so-far.md.
 
 const RUNS: usize = 10;
 const RUNS_QUICK: usize = 3;
+
+/// Of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// Recordings and replays.
+    Kernels,
+    /// Recordings of the environment.
+    Environment,
+    /// The race detector.
+    Races,
+}
 
 /// What to measure.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,16 +47,25 @@ pub(super) struct Options {
     pub(super) runs: usize,
     /// One kernel instead of all.
     pub(super) only: Option<String>,
-    /// Recordings of the environment instead of all else.
-    pub(super) environment: bool,
+    /// Of what.
+    pub(super) subject: Subject,
+    /// The arguments, to be told with the figures.
+    pub(super) given: String,
 }
 
 impl Options {
     /// Reads the arguments; the error says what is wrong with them.
     pub(super) fn parse(args: &[String]) -> Result<Self, String> {
         let (mut threads, mut runs) = (None, None);
-        let mut options =
-            Self { quick: false, small: false, threads: vec![2, 4], runs: RUNS, only: None, environment: false };
+        let mut options = Self {
+            quick: false,
+            small: false,
+            threads: vec![2, 4],
+            runs: RUNS,
+            only: None,
+            subject: Subject::Kernels,
+            given: args.join(" "),
+        };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} wants a value"));
@@ -52,14 +75,18 @@ impl Options {
                 "--threads" => {
                     threads = Some(value()?.split(',').map(|n| number(arg, n)).collect::<Result<Vec<_>, _>>()?);
                 }
-                "--environment" => options.environment = true,
+                "--environment" => options.subject = Subject::Environment,
+                "--races" => options.subject = Subject::Races,
                 "--runs" => runs = Some(number(arg, value()?)?),
-                "--only" => options.only = Some(known(value()?)?),
+                "--only" => options.only = Some(value()?.clone()),
                 _ => return Err(format!("unknown argument `{arg}`")),
             }
         }
         if options.quick {
             (options.threads, options.runs) = (vec![2], RUNS_QUICK);
+        }
+        if let Some(name) = &options.only {
+            known(name, options.subject)?;
         }
         options.threads = threads.unwrap_or(options.threads);
         options.runs = runs.unwrap_or(options.runs);
@@ -81,11 +108,12 @@ fn number(name: &str, text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|n| (1..=64).contains(n)).ok_or_else(|| format!("{name}: `{text}` is not from 1 to 64"))
 }
 
-fn known(name: &str) -> Result<String, String> {
-    if kernels::NAMES.contains(&name) {
-        return Ok(name.to_owned());
+fn known(name: &str, subject: Subject) -> Result<(), String> {
+    let names: Vec<&str> = if subject == Subject::Races { races::names().collect() } else { kernels::NAMES.to_vec() };
+    if names.contains(&name) {
+        return Ok(());
     }
-    Err(format!("no kernel is called `{name}`; there are {}", kernels::NAMES.join(", ")))
+    Err(format!("no kernel is called `{name}`; there are {}", names.join(", ")))
 }
 
 #[cfg(test)]
@@ -113,8 +141,14 @@ mod tests {
     }
 
     #[test]
+    fn the_kernels_depend_on_what_is_measured() {
+        assert!(parse("--only hash").is_err());
+        assert!(parse("--only hash --races").is_ok_and(|options| options.given == "--only hash --races"));
+    }
+
+    #[test]
     fn nonsense_is_refused() {
-        for wrong in ["--runs", "--runs 0", "--threads 2,x", "--only nothing", "fast"] {
+        for wrong in ["--runs", "--runs 0", "--threads 2,x", "--only nothing", "--only nothing --races", "fast"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
