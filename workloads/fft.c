@@ -7,6 +7,11 @@
 #include "kernel.h"
 #include <complex.h>
 
+/* glibc has it for gcc only. */
+#ifndef CMPLX
+#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
+#endif
+
 static struct kernel kernel;
 static long side; /* rows, and points in a row */
 static double complex *data, *scratch, *roots;

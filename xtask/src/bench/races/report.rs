@@ -36,7 +36,7 @@ fn heading(measured: &Measured) -> String {
     let threads = measured.threads;
     format!(
         "# What the race detector costs and finds, {} on {}\n\n\
-         `{}`, {:.0} minutes. {} rounds, of which Helgrind and DRD take part in {}.\n\n\
+         `{}`, {:.0} minutes. Rounds: {}, with Helgrind and DRD: {}.\n\n\
          - machine: {} × {}, Linux {}\n- tools: {}; {}\n\
          - revision {}, load average before {}, after {}\n\n\
          Processor time, user and system, of all processes of a command, over that of the program itself in the same \
@@ -270,6 +270,9 @@ fn remarks(measured: &Measured) -> String {
 }
 
 fn findings(measured: &Measured) -> String {
+    if measured.findings.is_empty() {
+        return String::new();
+    }
     let of = |races| {
         let names = measured.findings.iter().filter(|f| f.tool.is_none() && f.races == races);
         names.count()
@@ -278,7 +281,7 @@ fn findings(measured: &Measured) -> String {
         "\n## What each tool finds\n\n\
          Programs of `guests/races`: of each the first case with a race and the first without one in its table \
          `expected.toml`, but for those that can be argued about; {} with a race, {} without. The tests of relive run on \
-         the same programs, so relive was made to pass them, the others were not. Each was run {} times. A race is found \
+         the same programs, so relive was made to pass them, the others were not. Runs of each: {}. A race is found \
          if a report names a line whose access races. The other tools run the program \
          itself and judge the order that happens then; relive replays a recording that it made before.\n\n\
          | tool | races found | missed | reported where there is none | failed |\n|---|---|---|---|---|\n",

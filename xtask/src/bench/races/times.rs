@@ -23,7 +23,7 @@ pub(super) struct Program {
     pub(super) name: &'static str,
     /// Arguments with which it takes a third to a whole second of processor time.
     normal: &'static str,
-    /// About a tenth of a second: for what is slow.
+    /// A twentieth to a tenth of a second: for what is slow.
     small: &'static str,
     /// The most that the processor time of `relive races` may be, in native ones.
     pub(super) bar: Option<f64>,
@@ -36,8 +36,8 @@ const fn program(name: &'static str, normal: &'static str, small: &'static str, 
 /// Every kernel.
 pub(super) const PROGRAMS: &[Program] = &[
     program("lu", "-n 1280 -r 2", "-n 768 -r 3", Some(4.0)),
-    program("radix", "-n 4194304 -r 12", "-n 1048576 -r 10", Some(6.0)),
-    program("hash", "-r 12", "-r 3", Some(10.0)),
+    program("radix", "-n 4194304 -r 12", "-n 1048576 -r 4", Some(6.0)),
+    program("hash", "-r 12", "-r 1", Some(10.0)),
     program("cholesky", "-n 1600 -r 2", "-n 800 -r 4", None),
     program("fft", "-n 18 -r 20", "-n 16 -r 40", None),
     program("ocean", "-n 256 -r 4", "-n 128 -r 5", None),
