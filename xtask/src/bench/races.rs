@@ -14,7 +14,7 @@ use super::{Options, Place};
 use crate::run;
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 use tools::{Build, Peer};
 
@@ -30,6 +30,8 @@ struct Measured {
     load_after: String,
     rounds: usize,
     threads: usize,
+    /// Too few rounds, small sizes or only a part.
+    preliminary: bool,
     /// Why some of the others take no part.
     missing: Vec<String>,
     kernels: Vec<times::Kernel>,
@@ -62,21 +64,26 @@ pub(super) fn run(
         load_after: String::new(),
         rounds: options.runs,
         threads: options.threads[0],
+        preliminary: !options.is_whole(),
         missing,
-        kernels: times::measure(place, options, &peers, &built),
-        interpreter: times::interpreter(place, options),
+        kernels: Vec::new(),
+        interpreter: Err("not yet".to_owned()),
         findings: Vec::new(),
         machine,
     };
+    for program in times::PROGRAMS.iter().filter(|p| options.only.as_deref().is_none_or(|only| only == p.name)) {
+        measured.kernels.push(times::measure(times::Bench { place, options, peers: &peers, built: &built, program }));
+        write(&measured, &target.join("bench"), "so-far-races")?;
+    }
+    measured.interpreter = times::interpreter(place, options);
     if options.only.is_none() {
         measured.findings = findings::look(place, options.runs, &peers, &built)?;
     }
     measured.minutes = started.elapsed().as_secs_f64() / 60.0;
     measured.load_after = Machine::describe().load;
-    let text = report::markdown(&measured);
-    println!("{text}");
-    write(&measured, &text, folder)?;
-    Ok(())
+    println!("{}", report::markdown(&measured));
+    let name = format!("{}-{}-races", measured.machine.date, measured.machine.host);
+    write(&measured, folder, &name)
 }
 
 /// Those of the others that are installed, and why not the rest.
@@ -105,11 +112,12 @@ fn build(peers: &[Peer], built: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn write(measured: &Measured, text: &str, folder: &Path) -> Result<(), Box<dyn Error>> {
+/// Writes `NAME.md` and `NAME.json`.
+fn write(measured: &Measured, folder: &Path, name: &str) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(folder)?;
-    let file: PathBuf = folder.join(format!("{}-{}-races.md", measured.machine.date, measured.machine.host));
-    fs::write(&file, text)?;
-    fs::write(file.with_extension("json"), serde_json::to_string_pretty(measured)? + "\n")?;
+    let file = folder.join(format!("{name}.md"));
+    fs::write(&file, report::markdown(measured))?;
+    fs::write(folder.join(format!("{name}.json")), serde_json::to_string_pretty(measured)? + "\n")?;
     eprintln!("written to {}", file.display());
     Ok(())
 }

@@ -54,17 +54,17 @@ impl Finding {
 
 /// Runs every chosen case under every tool.
 pub(super) fn look(place: &Place, runs: usize, peers: &[Peer], built: &Path) -> Outcome<Vec<Finding>> {
-    let cases = cases::chosen()?;
+    let tools: Vec<Tool> = std::iter::once(None).chain(peers.iter().copied().map(Some)).collect();
     let mut findings = Vec::new();
-    for case in &cases {
+    for case in &cases::chosen()? {
         eprintln!("{}", case.name());
-        case.build(Build::Plain, built)?;
-        for tool in std::iter::once(None).chain(peers.iter().copied().map(Some)) {
-            let run = |_| outcome(place, case, tool, built);
-            let ready = tool.map_or(Ok(()), |peer| prepare(case, peer, built));
-            let runs = match ready {
-                Ok(()) => (0..runs.min(RUNS_MAX)).map(run).collect(),
-                Err(why) => vec![Verdict::Failed(why)],
+        let used = Build::ALL.into_iter().filter(|build| tools.iter().any(|tool| build_of(*tool) == *build));
+        let ready: Vec<(Build, Outcome)> = used.map(|build| (build, case.build(build, built))).collect();
+        for &tool in &tools {
+            let failed = ready.iter().find(|(build, _)| *build == build_of(tool)).and_then(|r| r.1.as_ref().err());
+            let runs = match failed {
+                None => (0..runs.min(RUNS_MAX)).map(|_| outcome(place, case, tool, built)).collect(),
+                Some(why) => vec![Verdict::Failed(why.to_string())],
             };
             findings.push(Finding { tool, case: case.name(), races: case.races(), runs });
         }
@@ -72,9 +72,8 @@ pub(super) fn look(place: &Place, runs: usize, peers: &[Peer], built: &Path) -> 
     Ok(findings)
 }
 
-/// Builds the program for this tool.
-fn prepare(case: &Case, peer: Peer, built: &Path) -> Result<(), String> {
-    if peer.build() == Build::Plain { Ok(()) } else { case.build(peer.build(), built).map_err(|e| e.to_string()) }
+fn build_of(tool: Tool) -> Build {
+    tool.map_or(Build::Plain, Peer::build)
 }
 
 fn outcome(place: &Place, case: &Case, tool: Tool, built: &Path) -> Verdict {

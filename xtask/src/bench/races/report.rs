@@ -34,9 +34,14 @@ pub(super) fn markdown(measured: &Measured) -> String {
 fn heading(measured: &Measured) -> String {
     let m = &measured.machine;
     let threads = measured.threads;
+    let preliminary = if measured.preliminary {
+        "**A first impression, not a result**: too few runs, small sizes or only a part.\n\n"
+    } else {
+        ""
+    };
     format!(
         "# What the race detector costs and finds, {} on {}\n\n\
-         `{}`, {:.0} minutes. Rounds: {}, with Helgrind and DRD: {}.\n\n\
+         {preliminary}`{}`, {:.0} minutes. Rounds: {}, with Helgrind and DRD: {}.\n\n\
          - machine: {} × {}, Linux {}\n- tools: {}; {}\n\
          - revision {}, load average before {}, after {}\n\n\
          Processor time, user and system, of all processes of a command, over that of the program itself in the same \

@@ -136,22 +136,23 @@ impl Kernel {
     }
 }
 
-/// Runs each kernel in each mode, `options.runs` times.
-pub(super) fn measure(place: &Place, options: &Options, peers: &[Peer], built: &Path) -> Vec<Kernel> {
-    let chosen = PROGRAMS.iter().filter(|program| options.only.as_deref().is_none_or(|only| only == program.name));
-    chosen.map(|program| one(&Bench { place, options, peers, built, program })).collect()
+/// What a kernel is measured with.
+#[derive(Clone, Copy)]
+pub(super) struct Bench<'a> {
+    /// Where things are.
+    pub(super) place: &'a Place,
+    /// How often.
+    pub(super) options: &'a Options,
+    /// The other tools that are there.
+    pub(super) peers: &'a [Peer],
+    /// The folder of the compiled programs.
+    pub(super) built: &'a Path,
+    /// The kernel.
+    pub(super) program: &'a Program,
 }
 
-/// What one kernel is measured with.
-struct Bench<'a> {
-    place: &'a Place,
-    options: &'a Options,
-    peers: &'a [Peer],
-    built: &'a Path,
-    program: &'a Program,
-}
-
-fn one(bench: &Bench<'_>) -> Kernel {
+/// Runs one kernel in each mode, `options.runs` times.
+pub(super) fn measure(bench: Bench<'_>) -> Kernel {
     let program = bench.program;
     let mut kernel = Kernel { name: program.name, bar: program.bar, rounds: Vec::new(), remarks: Vec::new() };
     for round in 0..bench.options.runs {
