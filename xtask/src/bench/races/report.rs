@@ -8,6 +8,7 @@ use super::times::{Kernel, LIMIT, Mode, Run, VALGRIND_ROUNDS};
 use super::tools::Peer;
 use crate::bench::report::flat;
 use crate::bench::statistics::{Estimate, estimate, geometric, median};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// What is wanted, as the project's plan says it.
@@ -77,7 +78,7 @@ struct Line {
 
 impl Line {
     fn at_most(what: impl Into<String>, reached: Option<f64>, bar: f64) -> Self {
-        let shown = reached.map_or("–".to_owned(), |r| format!("{r:.2}"));
+        let shown = reached.map_or("–".to_owned(), |r| format!("{r:.3}"));
         Self { what: what.into(), bar: format!("≤ {bar}"), reached, shown, kept: reached.is_some_and(|r| r <= bar) }
     }
 }
@@ -298,7 +299,24 @@ fn findings(measured: &Measured) -> String {
     for tool in tools.filter(|tool| measured.findings.iter().any(|f| f.tool == *tool)) {
         let _ = writeln!(text, "{}", finding_row(&measured.findings, tool));
     }
-    text
+    text + &failures(&measured.findings)
+}
+
+/// Why runs failed, each reason once.
+fn failures(findings: &[Finding]) -> String {
+    let mut reasons = BTreeSet::new();
+    for finding in findings {
+        for run in &finding.runs {
+            if let Verdict::Failed(why) = run {
+                reasons.insert(format!("- {}, {}: {}\n", tool_name(finding.tool), finding.case, flat(why)));
+            }
+        }
+    }
+    if reasons.is_empty() { String::new() } else { format!("\nFailed:\n\n{}", String::from_iter(reasons)) }
+}
+
+fn tool_name(tool: Tool) -> &'static str {
+    tool.map_or("**relive**", Peer::name)
 }
 
 fn finding_row(findings: &[Finding], tool: Tool) -> String {
@@ -312,7 +330,7 @@ fn finding_row(findings: &[Finding], tool: Tool) -> String {
     let of_all: Vec<&Finding> = racing.iter().chain(&silent).copied().collect();
     format!(
         "| {} | {found} of {} | {} | {wrong} of {}{} | {} |",
-        tool.map_or("**relive**", Peer::name),
+        tool_name(tool),
         racing.len(),
         named(&racing, missed),
         silent.len(),
