@@ -6,7 +6,10 @@ use super::cases::{self, Case};
 use super::tools::{Build, Peer, RACES};
 use crate::bench::Place;
 use crate::bench::alone::{self, Ended};
+use crate::bench::report::flat;
 use crate::run::Outcome;
+use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -47,7 +50,7 @@ pub(super) struct Finding {
 
 impl Finding {
     /// How many runs came out so.
-    pub(super) fn count(&self, is: fn(&Verdict) -> bool) -> usize {
+    fn count(&self, is: fn(&Verdict) -> bool) -> usize {
         self.runs.iter().filter(|run| is(run)).count()
     }
 }
@@ -119,6 +122,85 @@ fn judge(case: &Case, tool: Tool, ended: &Ended) -> Verdict {
 /// Whether `text` has `FILE:LINE`, and not only the beginning of a longer number.
 fn names(text: &str, line: &str) -> bool {
     text.match_indices(line).any(|(at, _)| !text[at + line.len()..].starts_with(|next: char| next.is_ascii_digit()))
+}
+
+/// The table.
+pub(super) fn markdown(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return String::new();
+    }
+    let of = |races| {
+        let names = findings.iter().filter(|f| f.tool.is_none() && f.races == races);
+        names.count()
+    };
+    let mut text = format!(
+        "\n## What each tool finds\n\n\
+         Programs of `guests/races`: of each the first case with a race and the first without one in its table \
+         `expected.toml`, but for those that can be argued about; {} with a race, {} without. The tests of relive run on \
+         the same programs, so relive was made to pass them, the others were not. Runs of each: {}. A race is found \
+         if a report names a line whose access races. The other tools run the program \
+         itself and judge the order that happens then; relive replays a recording that it made before.\n\n\
+         | tool | races found | missed | reported where there is none | failed |\n|---|---|---|---|---|\n",
+        of(true),
+        of(false),
+        findings.iter().map(|f| f.runs.len()).max().unwrap_or_default(),
+    );
+    let tools = std::iter::once(None).chain(Peer::ALL.map(Some));
+    for tool in tools.filter(|tool| findings.iter().any(|f| f.tool == *tool)) {
+        let _ = writeln!(text, "{}", finding_row(findings, tool));
+    }
+    text + &failures(findings)
+}
+
+/// Why runs failed, each reason once.
+fn failures(findings: &[Finding]) -> String {
+    let mut reasons = BTreeSet::new();
+    for finding in findings {
+        for run in &finding.runs {
+            if let Verdict::Failed(why) = run {
+                reasons.insert(format!("- {}, {}: {}\n", tool_name(finding.tool), finding.case, flat(why)));
+            }
+        }
+    }
+    if reasons.is_empty() { String::new() } else { format!("\nFailed:\n\n{}", String::from_iter(reasons)) }
+}
+
+fn tool_name(tool: Tool) -> &'static str {
+    tool.map_or("**relive**", Peer::name)
+}
+
+fn finding_row(findings: &[Finding], tool: Tool) -> String {
+    let (racing, silent): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().filter(|f| f.tool == tool).partition(|f| f.races);
+    let reported = |f: &Finding| f.count(|v| *v == Verdict::Reported);
+    let failed = |f: &Finding| f.count(|v| matches!(v, Verdict::Failed(_)));
+    let missed = |f: &Finding| f.runs.len() - reported(f) - failed(f);
+    let found = racing.iter().filter(|f| reported(f) == f.runs.len()).count();
+    let wrong = silent.iter().filter(|f| reported(f) > 0).count();
+    let of_all: Vec<&Finding> = racing.iter().chain(&silent).copied().collect();
+    format!(
+        "| {} | {found} of {} | {} | {wrong} of {}{} | {} |",
+        tool_name(tool),
+        racing.len(),
+        named(&racing, missed),
+        silent.len(),
+        Some(named(&silent, reported)).filter(|names| names != "–").map_or(String::new(), |names| format!(": {names}")),
+        named(&of_all, failed),
+    )
+}
+
+/// The cases of which some runs count, with how many if not all.
+fn named(findings: &[&Finding], count: impl Fn(&Finding) -> usize) -> String {
+    let name = |f: &&Finding| {
+        let (some, all) = (count(f), f.runs.len());
+        match some {
+            0 => None,
+            _ if some == all => Some(f.case.clone()),
+            _ => Some(format!("{} ({some} of {all})", f.case)),
+        }
+    };
+    let names: Vec<String> = findings.iter().filter_map(name).collect();
+    if names.is_empty() { "–".to_owned() } else { names.join("; ") }
 }
 
 #[cfg(test)]

@@ -2,13 +2,11 @@
 //!
 //! Apart from `bench/report.rs`, whose tables hold other tools and other figures.
 
-use super::Measured;
-use super::findings::{Finding, Tool, Verdict};
 use super::times::{Kernel, LIMIT, Mode, Run, VALGRIND_ROUNDS};
 use super::tools::Peer;
+use super::{Measured, findings};
 use crate::bench::report::flat;
 use crate::bench::statistics::{Estimate, estimate, geometric, median};
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// What is wanted, as the project's plan says it.
@@ -18,6 +16,8 @@ const EMPTY_MAX: f64 = 1.2;
 const CPYTHON_MAX: f64 = 3.0;
 const WORKING_SETS_MAX: f64 = 4.0;
 const THREAD_BYTES_MAX: f64 = (64 << 20) as f64;
+/// A higher load average than this means that others use the machine.
+const LOAD_MAX: f64 = 1.0;
 const MIB: f64 = (1 << 20) as f64;
 
 /// The whole report.
@@ -28,21 +28,24 @@ pub(super) fn markdown(measured: &Measured) -> String {
     text += &beside_valgrind(measured);
     text += &memory(measured);
     text += &remarks(measured);
-    text += &findings(measured);
+    text += &findings::markdown(&measured.findings);
     text
 }
 
 fn heading(measured: &Measured) -> String {
     let m = &measured.machine;
     let threads = measured.threads;
-    let preliminary = if measured.preliminary {
-        "**A first impression, not a result**: too few runs, small sizes or only a part.\n\n"
-    } else {
-        ""
-    };
+    let mut doubts = String::new();
+    if measured.preliminary {
+        doubts += "**A first impression, not a result**: too few runs, small sizes or only a part.\n\n";
+    }
+    let load: Option<f64> = m.load.split(' ').next().and_then(|first| first.parse().ok());
+    if load.is_some_and(|load| load > LOAD_MAX) {
+        doubts += "**Others used the machine meanwhile**: processor times are roughly right, no more than that.\n\n";
+    }
     format!(
         "# What the race detector costs and finds, {} on {}\n\n\
-         {preliminary}`{}`, {:.0} minutes. Rounds: {}, with Helgrind and DRD: {}.\n\n\
+         {doubts}`{}`, {:.0} minutes. Rounds: {}, with Helgrind and DRD: {}.\n\n\
          - machine: {} × {}, Linux {}\n- tools: {}; {}\n\
          - revision {}, load average before {}, after {}\n\n\
          Processor time, user and system, of all processes of a command, over that of the program itself in the same \
@@ -273,82 +276,4 @@ fn remarks(measured: &Measured) -> String {
         return String::new();
     }
     format!("\nWhat went wrong, or was reported although there is no race:\n\n- {}\n", all.join("\n- "))
-}
-
-fn findings(measured: &Measured) -> String {
-    if measured.findings.is_empty() {
-        return String::new();
-    }
-    let of = |races| {
-        let names = measured.findings.iter().filter(|f| f.tool.is_none() && f.races == races);
-        names.count()
-    };
-    let mut text = format!(
-        "\n## What each tool finds\n\n\
-         Programs of `guests/races`: of each the first case with a race and the first without one in its table \
-         `expected.toml`, but for those that can be argued about; {} with a race, {} without. The tests of relive run on \
-         the same programs, so relive was made to pass them, the others were not. Runs of each: {}. A race is found \
-         if a report names a line whose access races. The other tools run the program \
-         itself and judge the order that happens then; relive replays a recording that it made before.\n\n\
-         | tool | races found | missed | reported where there is none | failed |\n|---|---|---|---|---|\n",
-        of(true),
-        of(false),
-        measured.findings.iter().map(|f| f.runs.len()).max().unwrap_or_default(),
-    );
-    let tools = std::iter::once(None).chain(Peer::ALL.map(Some));
-    for tool in tools.filter(|tool| measured.findings.iter().any(|f| f.tool == *tool)) {
-        let _ = writeln!(text, "{}", finding_row(&measured.findings, tool));
-    }
-    text + &failures(&measured.findings)
-}
-
-/// Why runs failed, each reason once.
-fn failures(findings: &[Finding]) -> String {
-    let mut reasons = BTreeSet::new();
-    for finding in findings {
-        for run in &finding.runs {
-            if let Verdict::Failed(why) = run {
-                reasons.insert(format!("- {}, {}: {}\n", tool_name(finding.tool), finding.case, flat(why)));
-            }
-        }
-    }
-    if reasons.is_empty() { String::new() } else { format!("\nFailed:\n\n{}", String::from_iter(reasons)) }
-}
-
-fn tool_name(tool: Tool) -> &'static str {
-    tool.map_or("**relive**", Peer::name)
-}
-
-fn finding_row(findings: &[Finding], tool: Tool) -> String {
-    let (racing, silent): (Vec<&Finding>, Vec<&Finding>) =
-        findings.iter().filter(|f| f.tool == tool).partition(|f| f.races);
-    let reported = |f: &Finding| f.count(|v| *v == Verdict::Reported);
-    let failed = |f: &Finding| f.count(|v| matches!(v, Verdict::Failed(_)));
-    let missed = |f: &Finding| f.runs.len() - reported(f) - failed(f);
-    let found = racing.iter().filter(|f| reported(f) == f.runs.len()).count();
-    let wrong = silent.iter().filter(|f| reported(f) > 0).count();
-    let of_all: Vec<&Finding> = racing.iter().chain(&silent).copied().collect();
-    format!(
-        "| {} | {found} of {} | {} | {wrong} of {}{} | {} |",
-        tool_name(tool),
-        racing.len(),
-        named(&racing, missed),
-        silent.len(),
-        Some(named(&silent, reported)).filter(|names| names != "–").map_or(String::new(), |names| format!(": {names}")),
-        named(&of_all, failed),
-    )
-}
-
-/// The cases of which some runs count, with how many if not all.
-fn named(findings: &[&Finding], count: impl Fn(&Finding) -> usize) -> String {
-    let name = |f: &&Finding| {
-        let (some, all) = (count(f), f.runs.len());
-        match some {
-            0 => None,
-            _ if some == all => Some(f.case.clone()),
-            _ => Some(format!("{} ({some} of {all})", f.case)),
-        }
-    };
-    let names: Vec<String> = findings.iter().filter_map(name).collect();
-    if names.is_empty() { "–".to_owned() } else { names.join("; ") }
 }
