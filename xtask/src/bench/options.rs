@@ -16,7 +16,7 @@ usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only 
   --races       what the race detector costs and finds, beside other tools, and nothing else:
                 2 threads unless --threads says otherwise; cargo xtask setup --bench installs them
 
-A whole run (45 minutes) is written to bench/, any other one to bench/ in the target
+A whole run (45 minutes; of --races about 70) is written to bench/, any other one to bench/ in the target
 folder; what is measured so far stands there in so-far.md.
 ";
 

@@ -2,7 +2,7 @@
 //!
 //! Apart from `bench/report.rs`, whose tables hold other tools and other figures.
 
-use super::times::{Kernel, LIMIT, Mode, Run, VALGRIND_ROUNDS};
+use super::times::{Kernel, LIMIT, Mode, PROGRAMS, Run, VALGRIND_ROUNDS};
 use super::tools::Peer;
 use super::{Measured, findings};
 use crate::bench::report::flat;
@@ -93,7 +93,11 @@ fn wanted(measured: &Measured) -> String {
     let of_all = |of: &dyn Fn(&Kernel) -> Vec<f64>| {
         // A mean without some of the kernels would be another mean.
         let series: Vec<Vec<f64>> = measured.kernels.iter().map(of).collect();
-        if series.iter().any(Vec::is_empty) { None } else { geometric(&series).map(|e| e.median) }
+        if !is_whole(measured) || series.iter().any(Vec::is_empty) {
+            None
+        } else {
+            geometric(&series).map(|e| e.median)
+        }
     };
     let mut lines: Vec<Line> = measured
         .kernels
@@ -126,6 +130,11 @@ fn middle(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| median(values))
 }
 
+/// Whether all kernels were measured: of some nothing is said about all.
+fn is_whole(measured: &Measured) -> bool {
+    measured.kernels.len() == PROGRAMS.len()
+}
+
 /// The kernel that is least faster than Helgrind, at the same size.
 fn least_over_helgrind(measured: &Measured) -> Line {
     let faster = |k: &Kernel| {
@@ -133,7 +142,8 @@ fn least_over_helgrind(measured: &Measured) -> Line {
         Some((middle(&ratios)?, cut, k.name))
     };
     let all: Vec<_> = measured.kernels.iter().map(faster).collect();
-    let least = all.iter().flatten().min_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| all.iter().all(Option::is_some));
+    let known = is_whole(measured) && all.iter().all(Option::is_some);
+    let least = all.iter().flatten().min_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| known);
     Line {
         what: "Helgrind over `relive races`, least of all kernels".to_owned(),
         bar: format!("≥ {OVER_HELGRIND_MIN}"),
@@ -154,7 +164,8 @@ fn memory_of(kernel: &Kernel, threads: usize) -> Option<(f64, f64)> {
 fn most_memory(measured: &Measured) -> Line {
     let share = |k: &Kernel| memory_of(k, measured.threads).map(|(may, is)| (is / may, is, may, k.name));
     let all: Vec<_> = measured.kernels.iter().map(share).collect();
-    let most = all.iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| all.iter().all(Option::is_some));
+    let known = is_whole(measured) && all.iter().all(Option::is_some);
+    let most = all.iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| known);
     let show = |(_, is, may, name): &(f64, f64, f64, &str)| format!("{:.0} MiB of {:.0} ({name})", is / MIB, may / MIB);
     Line {
         what: "memory of `relive races`, worst kernel".to_owned(),
