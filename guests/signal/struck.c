@@ -7,6 +7,7 @@
 static sem_t empty;
 static sem_t computing;
 static sem_t handled;
+static sem_t sent;
 static unsigned long rounds;
 
 static void on_signal(int number)
@@ -28,6 +29,9 @@ static void *worker(void *argument)
     }
     must_be(sem_trywait(&empty) == -1 && errno == EAGAIN);
     must_be(sem_trywait(&empty) == -1 && errno == EAGAIN);
+    // A thread that is gone gets no signal.
+    while (sem_wait(&sent) == -1)
+        must_be(errno == EINTR);
     return (void *)(sum & 0xFFFF);
 }
 
@@ -44,10 +48,12 @@ int main(int argc, char **argv)
     must_be(sem_init(&empty, 0, 0) == 0);
     must_be(sem_init(&computing, 0, 0) == 0);
     must_be(sem_init(&handled, 0, 0) == 0);
+    must_be(sem_init(&sent, 0, 0) == 0);
     for (int who = 0; who < threads; who++) {
         must(pthread_create(&ids[who], NULL, worker, NULL));
         must_be(sem_wait(&computing) == 0);
         must(pthread_kill(ids[who], SIGUSR1));
+        must_be(sem_post(&sent) == 0);
     }
     for (int who = 0; who < threads; who++) {
         void *sum;

@@ -113,6 +113,7 @@ fn a_program_goes_on_when_its_launcher_is_killed() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = timed::guest(folder.path(), "ledger");
     let mut dice = Dice::new(9);
+    let mut survivors = 0;
     for number in 0..kills() / 8 {
         let trace = folder.path().join(format!("orphan-{number}"));
         let mut running = timed::start(timed::record(&trace, &program).args(["4", "400000"]));
@@ -122,7 +123,13 @@ fn a_program_goes_on_when_its_launcher_is_killed() {
         std::thread::sleep(Duration::from_micros(dice.below(50_000) as u64));
         timed::kill(&launcher.to_string());
         let ended = running.wait_until(LIMIT, |_| orphan.iter().all(|p| !Path::new(&format!("/proc/{p}")).exists()));
-        let recorded = running.wait(LIMIT).expect_code(128 + 9);
+        let recorded = running.wait(LIMIT);
+        if recorded.code == 0 {
+            // On a busy machine it may be done before it is killed.
+            continue;
+        }
+        survivors += 1;
+        let recorded = recorded.expect_code(128 + 9);
         assert!(ended, "the program did not end after its launcher was killed\n{}", recorded.stderr);
         assert!(recorded.text().contains("\ndone, order "), "the program did not finish\n{}", recorded.stderr);
         let replayed = timed::run(&mut timed::replay(&trace), LIMIT);
@@ -133,4 +140,5 @@ fn a_program_goes_on_when_its_launcher_is_killed() {
         assert!(replayed.code == 0 && ends, "exit status {} at the end\n{}", replayed.code, replayed.stderr);
         std::fs::remove_dir_all(&trace).expect("the trace");
     }
+    assert!(survivors > 0, "no launcher was killed in time");
 }
