@@ -13,12 +13,14 @@ mod find;
 mod join;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use crate::arena::{Arena, Array};
 use crate::assembler::Assembler;
 use crate::decode::Block;
 use crate::error::Error;
 use crate::host::Host;
+use crate::layout::{Layout, Nature};
 use crate::lookup::{TABLE_BYTES, Table};
 use crate::state::Mark;
 use crate::stubs::Stubs;
@@ -49,13 +51,18 @@ pub struct Memory {
     pub data_bytes: usize,
 }
 
+/// Of the code so much at least is not the program's own bytes: an entry, exits.
+const SOURCE_SHARE: usize = 2;
+
 /// How much data goes with so much code, both in bytes.
 pub const fn data_bytes(code_bytes: usize) -> usize {
     let blocks = code_bytes / BLOCK_BYTES_MIN;
     // An exit takes 20 bytes of code, a mark at least two.
     TABLE_BYTES
         + blocks * size_of::<Piece>()
-        + Index::bytes(blocks)
+        + 2 * Index::bytes(blocks)
+        + Layout::BYTES
+        + code_bytes / SOURCE_SHARE
         + code_bytes / 20 * size_of::<Exit>()
         + code_bytes / 2 * size_of::<Mark>()
         + 4096
@@ -78,7 +85,13 @@ pub(crate) struct Piece {
     mark_count: u32,
     /// The first of the exits that are joined to it.
     joined: u32,
+    /// Where its bytes in the program are kept, if it may be used again once it was flushed.
+    source: u32,
+    /// The next older block that begins at the same address and was flushed.
+    older: u32,
     flushed: bool,
+    /// Whether it compares these bytes before it runs.
+    checked: bool,
 }
 
 /// A way out of a block, and where it is joined to.
@@ -114,6 +127,12 @@ pub(crate) struct Cache {
     exits: Array<Exit>,
     marks: Array<Mark>,
     index: Index,
+    /// The newest of those flushed blocks that may be used again, by where they begin.
+    old: Index,
+    /// Bytes of the program that blocks were made from.
+    sources: Array<u8>,
+    /// What the program's memory is.
+    pub(crate) layout: Layout,
     pages: Pages,
     pub(crate) table: Table,
     pub(crate) stubs: Stubs,
@@ -139,7 +158,11 @@ impl Cache {
         let parts =
             (Table::new(&mut arena), arena.array(blocks), arena.array(capacity / 20), arena.array(capacity / 2));
         let (Some(table), Some(pieces), Some(exits), Some(marks)) = parts else { return Err(Error::Memory) };
-        let index = Index::new(&mut arena, blocks).ok_or(Error::Memory)?;
+        let indices = (Index::new(&mut arena, blocks), Index::new(&mut arena, blocks));
+        let (Some(index), Some(old), Some(layout)) = (indices.0, indices.1, Layout::new(&mut arena)) else {
+            return Err(Error::Memory);
+        };
+        let sources = arena.array(capacity / SOURCE_SHARE).ok_or(Error::Memory)?;
         let mut cache = Self {
             code: memory.code,
             capacity,
@@ -150,6 +173,9 @@ impl Cache {
             exits,
             marks,
             index,
+            old,
+            sources,
+            layout,
             pages: Pages::NONE,
             table,
             stubs: Stubs::NONE,
@@ -200,8 +226,15 @@ impl Cache {
         if let Some(piece) = self.index.find(start, &self.pieces) {
             return Ok(self.place(piece));
         }
-        let (marks, code) = (self.marks.len(), self.room()?);
         let mut block = Block::read(host, start)?;
+        let nature = self.settle(&mut block)?;
+        let checked = nature == Nature::Writable;
+        if nature != Nature::Fixed
+            && let Some(piece) = self.take_back(&block, checked)
+        {
+            return Ok(self.place(piece));
+        }
+        let (marks, code) = (self.marks.len(), self.room()?);
         let around = Surroundings {
             host,
             tool,
@@ -209,12 +242,13 @@ impl Cache {
             table: self.table.address(),
             first_exit: self.exits.len() as u32,
             whole,
+            checked,
         };
         loop {
             // SAFETY: nothing from `used` on has been handed out since the cache was empty.
             let assembler = unsafe { writable(self.code, code, self.capacity) };
             let done = translate(&around, &block, assembler, &mut self.marks, &mut self.factory);
-            let done = done.and_then(|translated| self.keep(&block, code, marks, &translated));
+            let done = done.and_then(|translated| self.keep(&block, code, marks, &translated, nature));
             if done.is_err() {
                 self.marks.truncate(marks);
             }
@@ -226,6 +260,22 @@ impl Cache {
         }
     }
 
+    /// What the block's code is. The block ends where that is another.
+    fn settle(&mut self, block: &mut Block) -> Result<Nature, Error> {
+        let nothing = Error::Unreadable { ip: block.start };
+        let (nature, until) = self.layout.nature(block.start).ok_or(nothing)?;
+        let nature = if block.end() <= until || block.cut(until) {
+            nature
+        } else {
+            // One instruction in two mappings.
+            self.layout.nature(until).map(|_| Nature::Writable).ok_or(nothing)?
+        };
+        if nature == Nature::Writable {
+            block.end_where_code_may_change(&mut self.factory);
+        }
+        Ok(nature)
+    }
+
     /// Where the next code comes. There is room for the smallest: what is written may count on its first instruction.
     fn room(&self) -> Result<usize, Error> {
         let code = self.used.next_multiple_of(16);
@@ -233,8 +283,19 @@ impl Cache {
     }
 
     /// Takes a translated block into the cache.
-    fn keep(&mut self, block: &Block, code: usize, first_mark: usize, done: &Translated) -> Result<Place, Error> {
+    fn keep(
+        &mut self,
+        block: &Block,
+        code: usize,
+        first_mark: usize,
+        done: &Translated,
+        nature: Nature,
+    ) -> Result<Place, Error> {
         let (piece, first_exit) = (self.pieces.len() as u32, self.exits.len());
+        let source = match nature {
+            Nature::Fixed => NONE,
+            Nature::Made | Nature::Writable => self.keep_source(block).ok_or(Error::DataFull)?,
+        };
         for &out in done.ways() {
             let pushed = self.exits.push(Exit { out, piece, to: NONE, next: NONE });
             pushed.map_err(|_| {
@@ -253,7 +314,10 @@ impl Cache {
             first_mark: first_mark as u32,
             mark_count: done.marks,
             joined: NONE,
+            source,
+            older: NONE,
             flushed: false,
+            checked: nature == Nature::Writable,
         };
         if self.pieces.push(new).is_err() {
             self.exits.truncate(first_exit);
@@ -297,7 +361,10 @@ impl Cache {
             first_mark,
             mark_count,
             joined: NONE,
+            source: NONE,
+            older: NONE,
             flushed: true,
+            checked: false,
         };
         self.pieces.push(new).map_err(|_| Error::DataFull)?;
         self.used = code + length as usize;
@@ -311,6 +378,8 @@ impl Cache {
     pub(crate) unsafe fn empty(&mut self) {
         self.table.clear(self.stubs.stale);
         self.index.clear();
+        self.old.clear();
+        self.sources.truncate(0);
         self.pages = Pages::NONE;
         self.pieces.truncate(0);
         self.exits.truncate(0);

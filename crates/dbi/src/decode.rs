@@ -10,7 +10,10 @@
 use crate::error::{Error, Refusal};
 use crate::host::Host;
 use crate::relocate::legacy_prefixes;
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
+};
 
 /// Instructions of a block, at most.
 pub(crate) const INSTRUCTIONS: usize = 64;
@@ -92,6 +95,28 @@ impl Block {
         more
     }
 
+    /// Ends the block before the first instruction that reaches beyond `address`. `false` if that is the only one left.
+    pub(crate) fn cut(&mut self, address: u64) -> bool {
+        let count = self.instructions().iter().take_while(|instruction| instruction.next_ip() <= address).count();
+        self.count = count.max(1);
+        count > 0
+    }
+
+    /// Ends the block behind the first instruction that may change code, or behind which the processor sees changed
+    /// code. A push does not count: no program has its stack where it runs next.
+    pub(crate) fn end_where_code_may_change(&mut self, factory: &mut InstructionInfoFactory) {
+        let last = self.instructions().iter().position(|instruction| {
+            let serializes = matches!(instruction.mnemonic(), Mnemonic::Cpuid | Mnemonic::Serialize);
+            serializes || flow(instruction) != Ok(Flow::Next) || writes(instruction, factory)
+        });
+        self.count = last.map_or(self.count, |last| last + 1);
+    }
+
+    /// The program's bytes from `from` to `to`, both in the block.
+    pub(crate) fn bytes(&self, from: u64, to: u64) -> &[u8] {
+        &self.bytes[(from - self.start) as usize..(to - self.start) as usize]
+    }
+
     pub(crate) fn instructions(&self) -> &[Instruction] {
         &self.instructions[..self.count]
     }
@@ -106,6 +131,14 @@ impl Block {
     pub(crate) fn end(&self) -> u64 {
         self.instructions().last().map_or(self.start, Instruction::next_ip)
     }
+}
+
+/// Whether the instruction writes to memory other than the top of the stack.
+fn writes(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> bool {
+    factory.info(instruction).used_memory().iter().any(|memory| {
+        let reads = matches!(memory.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess);
+        !reads && memory.base() != Register::RSP
+    })
 }
 
 /// Whether a block goes no further than this instruction.

@@ -9,6 +9,7 @@ use crate::cache::{Cache, Memory};
 use crate::crossing;
 use crate::error::Error;
 use crate::host::{After, Host};
+use crate::layout::Rights;
 use crate::memory::ToolMemory;
 use crate::process::Process;
 use crate::routine::VISIT;
@@ -25,7 +26,7 @@ use relive_sys::lock::Lock;
 pub struct Engine<H, T> {
     pub(crate) host: H,
     pub(crate) tool: T,
-    cache: Lock<Cache>,
+    pub(crate) cache: Lock<Cache>,
     /// The cache's range, for whoever may not take the lock.
     range: Range<u64>,
     resume: u64,
@@ -170,6 +171,14 @@ impl<H: Host, T: Tool> Engine<H, T> {
         self.cache.lock().flush(range)
     }
 
+    /// Code in `range` may change without anybody calling [`Self::flush`]: what is translated from it from now on compares
+    /// it each time before it runs.
+    pub fn watch(&self, range: &Range<u64>) {
+        let mut cache = self.cache.lock();
+        cache.flush(range);
+        cache.layout.map(range, Rights::UNKNOWN, true);
+    }
+
     /// Forks the process by `fork`, which says whether it came back in the child, while no thread translates: so the
     /// child finds a whole cache and a free lock. It has this thread alone.
     pub fn around_fork(&self, fork: impl FnOnce() -> bool) -> bool {
@@ -267,10 +276,15 @@ impl<H: Host, T: Tool> Engine<H, T> {
             let context = Context { ip: out.ip, ..area.context };
             return self.visit(area, context);
         }
+        if let Way::Changed(at) = out.way {
+            return self.look_again(area, number, code + u64::from(at) - 1);
+        }
         let back = match out.way {
             Way::Event(back) => back,
             Way::SystemCall(back) => return self.system_call(area, &out, code + u64::from(back)),
-            Way::Block(_) | Way::Native | Way::Visit(_) => return self.find(area, out.target, Some(number)),
+            Way::Block(_) | Way::Native | Way::Visit(_) | Way::Changed(_) => {
+                return self.find(area, out.target, Some(number));
+            }
         };
         area.context.ip = out.ip;
         match self.host.event(&mut area.context) {
@@ -282,6 +296,20 @@ impl<H: Host, T: Tool> Engine<H, T> {
             }
             After::Leave => area.target = area.context.ip,
         }
+    }
+
+    /// The block that left by `exit`, from `place` in the cache, found that its code is another. Not by the registers that
+    /// it had put away.
+    fn look_again(&self, area: &mut Area, exit: u32, place: u64) {
+        let mut context = Context { ip: place, ..area.context };
+        {
+            let mut cache = self.cache.lock();
+            let found = cache.restore(&mut context, area);
+            assert!(found, "each place of a block is known");
+            cache.changed(exit);
+        }
+        area.context = context;
+        self.find(area, context.ip, None);
     }
 
     /// Lets the tool look at a thread.

@@ -10,7 +10,7 @@
 //!   with a frame that says where the program was; and the end of a handler goes on
 //!   translated ([`signals`]);
 //! - what was translated from code that is unmapped, or whose protection changes, is
-//!   flushed.
+//!   flushed, and what may change by itself is known ([`mappings`]).
 //!
 //! Libraries that are preloaded, the one that contains this code among them, are
 //! translated like the rest: their callbacks and returns need no care. Only what the
@@ -22,6 +22,7 @@
 //! and comes back at the next signal or new thread.
 
 mod calls;
+mod mappings;
 mod signals;
 mod threads;
 
@@ -86,6 +87,7 @@ impl<H: Host, T: Tool> Engine<H, T> {
         }
         self.threads.fetch_add(1, Ordering::AcqRel);
         self.take_handlers_over();
+        self.take_mappings_over();
         // SAFETY: the area is attached and complete.
         unsafe { crossing::border::begin(Self::begin_area) };
         Ok(())

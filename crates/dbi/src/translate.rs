@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! entry    restores r11 for indirect branches (see stubs)
-//! body     for each instruction: what the tool inserts, then its copy
+//! body     what compares the program's code, if it may change unnoticed
+//!          for each instruction: what the tool inserts, then its copy
 //! cold     what inserted code seldom comes to
 //! exits    for each way out: which exit it is, and a jump to the dispatcher
 //! words    return addresses that calls push, and native targets
@@ -16,6 +17,7 @@
 //! block: the stack always holds what the program would have put there, so that
 //! backtraces, exceptions and `longjmp` find what they expect.
 
+mod check;
 mod copy;
 
 use crate::area::{EXIT, LEAVE, LEAVE_PLAINLY};
@@ -35,8 +37,8 @@ use crate::tool::{Note, Site, Survey, Tool, Treatment};
 use crate::writer::Writer;
 use iced_x86::{Instruction, InstructionInfoFactory};
 
-/// Each instruction may be handed over and then leave the block, and its end leaves as well.
-pub(crate) const WAYS: usize = 2 * INSTRUCTIONS + 1;
+/// Each instruction may be handed over and then leave the block; its beginning and its end leave as well.
+pub(crate) const WAYS: usize = 2 * INSTRUCTIONS + 2;
 /// Why a translated block cannot be larger: marks count in 16 bits.
 pub(crate) const BLOCK_BYTES: usize = 1 << 16;
 
@@ -51,6 +53,8 @@ pub(crate) struct Surroundings<'a, H, T> {
     pub(crate) first_exit: u32,
     /// Whether the whole process is translated, so that its system calls are looked at.
     pub(crate) whole: bool,
+    /// Whether the block is to look before it runs whether its code is still the same.
+    pub(crate) checked: bool,
 }
 
 /// How a way out leads on.
@@ -66,6 +70,8 @@ pub(crate) enum Way {
     Visit(u32),
     /// To what makes system calls for a whole process, which may come back at this offset, to the instruction itself.
     SystemCall(u32),
+    /// To what translates the block anew; the jump ends at this offset, where some registers are put away.
+    Changed(u32),
 }
 
 /// One way out of a block.
@@ -133,6 +139,10 @@ pub(crate) fn translate<'a, H: Host, T: Tool>(
     around.tool.survey(&mut Survey { instructions: block.instructions(), factory, notes });
     stubs::entry(&mut translation.w);
     let body = translation.w.code.offset() as u32;
+    if around.checked {
+        translation.w.at_instruction(0);
+        translation.check();
+    }
     for (index, instruction) in block.instructions().iter().enumerate() {
         translation.w.at_instruction((instruction.ip() - block.start) as u16);
         let info = factory.info(instruction);
@@ -190,7 +200,9 @@ impl<H: Host, T: Tool> Translation<'_, '_, H, T> {
             let way_out = self.ways[number];
             let stub = self.w.code.offset();
             self.ways[number].stub = stub as u32;
-            if let Way::Block(at) | Way::Event(at) | Way::Visit(at) | Way::SystemCall(at) = way_out.way {
+            if let Way::Block(at) | Way::Event(at) | Way::Visit(at) | Way::SystemCall(at) | Way::Changed(at) =
+                way_out.way
+            {
                 let from = if way_out.way == Way::Block(at) { at as usize } else { at as usize - 4 };
                 self.w.code.patch(from, (stub - from - 4) as i32);
             }

@@ -48,6 +48,25 @@ pub fn each(mut visit: impl FnMut(Range<usize>)) {
     syscall::close(fd as u32);
 }
 
+/// Calls `visit` with range, rights and name of each mapping, which may have none. `false` if they can't be known.
+pub fn each_with_rights(mut visit: impl FnMut(Range<usize>, &[u8], &[u8])) -> bool {
+    let fd = syscall::open(b"/proc/thread-self/maps\0", 0);
+    if fd < 0 {
+        return false;
+    }
+    let unknown = each_line(fd as u32, |text| {
+        let mut fields = text.split(|&b| b == b' ').filter(|field| !field.is_empty());
+        let mut range = fields.next()?.split(|&b| b == b'-').map(hexadecimal);
+        let (start, end, rights) = (range.next()??, range.next()??, fields.next()?);
+        let name = fields.nth(3).map_or(0, <[u8]>::len);
+        let rest: usize = fields.map(|part| part.len() + 1).sum();
+        visit(start as usize..end as usize, rights, &text[text.len() - name - rest..]);
+        None::<()>
+    });
+    syscall::close(fd as u32);
+    unknown.is_none()
+}
+
 /// Calls `visit` with range, offset and path of each mapping of a file's code; the path ends in zero.
 pub fn each_file_of_code(mut visit: impl FnMut(Range<usize>, usize, &[u8])) {
     let fd = syscall::open(b"/proc/thread-self/maps\0", 0);

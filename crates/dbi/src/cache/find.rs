@@ -126,11 +126,17 @@ impl Cache {
         let offset = at - piece.code;
         let exits = &self.exits[piece.first_exit as usize..][..piece.exit_count as usize];
         // Behind the body registers are the program's, and the way out is decided.
-        if let Some(exit) = exits.iter().rev().find(|exit| exit.out.stub <= offset) {
-            let done = !matches!(exit.out.way, Way::Event(_) | Way::SystemCall(_) | Way::Visit(_));
-            context.ip = if done { exit.out.target } else { exit.out.ip };
-            return true;
-        }
+        let exit = exits.iter().rev().find(|exit| exit.out.stub <= offset).map(|exit| exit.out);
+        let offset = match exit.map(|out| (out, out.way)) {
+            // But for what the comparison put away.
+            Some((_, Way::Changed(at))) => at - 1,
+            Some((out, way)) => {
+                let done = !matches!(way, Way::Event(_) | Way::SystemCall(_) | Way::Visit(_));
+                context.ip = if done { out.target } else { out.ip };
+                return true;
+            }
+            None => offset,
+        };
         let marks = &self.marks[piece.first_mark as usize..][..piece.mark_count as usize];
         let behind = marks.partition_point(|mark| u32::from(mark.offset) <= offset);
         let Some(mark) = behind.checked_sub(1).map(|n| marks[n]) else { return false };

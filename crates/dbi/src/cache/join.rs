@@ -53,8 +53,8 @@ impl Cache {
     /// Makes every block unreachable that has an instruction in `range`. Returns how many there were.
     ///
     /// The ways out of such a block stay joined, and on the lists of the blocks they lead to: a thread that is in it goes
-    /// on to those, and when one of them is flushed in turn, the way there is parted like any other. It is never joined
-    /// again.
+    /// on to those, and when one of them is flushed in turn, the way there is parted like any other. Unless it is used
+    /// again (`versions.rs`), it is never joined again.
     pub(crate) fn flush(&mut self, range: &Range<u64>) -> usize {
         let mut count = 0;
         if !self.pages.may_have(range) {
@@ -66,17 +66,24 @@ impl Cache {
                 continue;
             }
             count += 1;
-            self.index.remove(number as u32, &self.pieces);
-            self.table.remove(piece.start);
-            let mut exit = piece.joined;
-            while exit != NONE {
-                let next = self.exits[exit as usize].next;
-                self.part(exit);
-                exit = next;
-            }
-            self.pieces[number].joined = NONE;
-            self.pieces[number].flushed = true;
+            self.part_with(number as u32);
         }
         count
+    }
+
+    /// Makes a block unreachable.
+    pub(super) fn part_with(&mut self, number: u32) {
+        let piece = self.pieces[number as usize];
+        self.index.remove(number, &self.pieces);
+        self.table.remove(piece.start);
+        let mut exit = piece.joined;
+        while exit != NONE {
+            let next = self.exits[exit as usize].next;
+            self.part(exit);
+            exit = next;
+        }
+        let gone = &mut self.pieces[number as usize];
+        (gone.joined, gone.flushed) = (NONE, true);
+        self.put_away(number);
     }
 }

@@ -86,6 +86,9 @@ global_asm!(
     ".globl relive_dbi_signal",
     ".hidden relive_dbi_signal",
     "relive_dbi_signal:",
+    // The kernel leaves the program's alignment checks on.
+    "push 0x202",
+    "popfq",
     "push rdi",
     "push rsi",
     "push rdx",

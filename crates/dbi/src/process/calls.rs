@@ -9,22 +9,19 @@ use crate::area::Area;
 use crate::crossing::border;
 use crate::engine::Engine;
 use crate::host::Host;
+use crate::process::mappings::PKEY_MPROTECT;
 use crate::register::Gpr;
 use crate::tool::Tool;
 use crate::translate::WayOut;
-use core::ops::Range;
 use relive_sys::signal::is_own_code;
 use relive_sys::syscall::number::{
-    CLONE, CLONE3, EXIT, FORK, MMAP, MPROTECT, MREMAP, MUNMAP, PRCTL, RT_SIGACTION, RT_SIGRETURN, VFORK,
+    CLONE, CLONE3, EXIT, FORK, MMAP, MPROTECT, MREMAP, MUNMAP, PRCTL, RT_SIGACTION, RT_SIGRETURN, SHMAT, VFORK,
 };
 
 const ARCH_PRCTL: usize = 158;
-const PKEY_MPROTECT: usize = 329;
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_GET_GS: u64 = 0x1004;
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
-const MAP_FIXED: u64 = 0x10;
-const MREMAP_FIXED: u64 = 2;
 const EPERM: i64 = -1;
 /// Bytes of the instruction.
 const SYSCALL_BYTES: u64 = 2;
@@ -89,14 +86,12 @@ impl<H: Host, T: Tool> Engine<H, T> {
             ARCH_PRCTL if matches!(area.argument(0), ARCH_SET_GS | ARCH_GET_GS) => {
                 return self.answer(area, out, EPERM);
             }
-            _ => {
-                if let Some(range) = changed_code(number, area) {
-                    self.flush(&range);
-                }
-                if number == MREMAP && area.argument(3) & MREMAP_FIXED != 0 {
-                    self.flush(&range_of(area.argument(4), area.argument(2)));
+            MMAP | MUNMAP | MPROTECT | PKEY_MPROTECT | MREMAP | SHMAT => {
+                if let Some(result) = self.change_mapping(number, area) {
+                    return self.answer(area, out, result);
                 }
             }
+            _ => {}
         }
         area.after = copy + SYSCALL_BYTES;
         area.target = border::kernel();
@@ -110,15 +105,4 @@ impl<H: Host, T: Tool> Engine<H, T> {
         area.set_general(Gpr::R11, area.context.flags);
         self.find(area, out.target, None);
     }
-}
-
-/// The range whose code may be another after the call.
-fn changed_code(number: usize, area: &Area) -> Option<Range<u64>> {
-    let fixed = number == MMAP && area.argument(3) & MAP_FIXED != 0;
-    let changes = fixed || matches!(number, MUNMAP | MPROTECT | PKEY_MPROTECT | MREMAP);
-    changes.then(|| range_of(area.argument(0), area.argument(1)))
-}
-
-fn range_of(start: u64, bytes: u64) -> Range<u64> {
-    start..start.saturating_add(bytes)
 }
