@@ -3,6 +3,7 @@
 //! One binary with a module for each subject, because all of them share `process`.
 
 mod branches;
+mod changing;
 mod crossing;
 mod flush;
 mod functions;

@@ -155,6 +155,13 @@ pub(crate) fn attach<T: Tool>(engine: &'static Engine<Here, T>) -> Thread<'stati
     unsafe { Thread::attach(engine, memory.add(reserve.before)) }.expect("a thread")
 }
 
+/// An engine for code of `code`'s place, which may change without a word.
+pub(crate) fn watching<T: Tool>(distance: Distance, tool: T, code: Code) -> &'static Engine<Here, T> {
+    let engine = engine(distance, tool);
+    engine.watch(&code.range());
+    engine
+}
+
 /// Calls a function translated.
 pub(crate) fn call<T: Tool>(thread: &mut Thread<'static, Here, T>, code: Code, arguments: [u64; 6]) -> u64 {
     // SAFETY: the test made a function by the C convention.

@@ -133,23 +133,25 @@ fn programs(cases: u32, count: std::ops::Range<usize>, see_flags: bool, mut chec
 
 #[test]
 fn every_state_of_the_program_is_seen_in_its_order() {
-    let engines = [Distance::Near, Distance::Far].map(|distance| engine(distance, Plain));
+    let engines = [Distance::Near, Distance::Far, Distance::Near].map(|distance| engine(distance, Plain));
     programs(40, 5..60, true, |program| {
         let (memory, mut native) = step(program, None, Box::new(|_| false), None, |code| code.call([0; 6]));
         native.states.dedup();
         assert!(native.states.len() > 20);
-        let dead_in_far = engines[1];
+        let [exact, _, watching] = engines;
+        watching.watch(&program.code.range());
         for engine in engines {
             engine.flush(&program.code.range());
             let (translated_memory, mut translated) = step_translated(program, engine, None);
             assert_eq!(differences(&translated_memory, &memory), []);
             assert_eq!(translated.unknown, 0);
             translated.states.dedup();
-            if std::ptr::eq(engine, dead_in_far) {
-                // Far operands go through registers that hold nothing.
+            if !std::ptr::eq(engine, exact) {
+                // Far operands go through registers that hold nothing, and what compares code takes such, and flags.
                 for states in [&mut native.states, &mut translated.states] {
                     for state in states.iter_mut() {
                         state.general = [state.general[4]; 16];
+                        state.flags &= !0x8D5;
                     }
                     states.dedup();
                 }
@@ -169,9 +171,10 @@ fn every_state_of_the_program_is_seen_in_its_order() {
 }
 
 fn escape_anywhere<T: Tool + 'static>(tool: impl Fn() -> T) {
-    let engines = [Distance::Near, Distance::Far].map(|distance| engine(distance, tool()));
+    let engines = [Distance::Near, Distance::Far, Distance::Near].map(|distance| engine(distance, tool()));
     let mut escapes = 0;
     programs(3, 5..25, false, |program| {
+        engines[2].watch(&program.code.range());
         let native = program.run(0x202, |code| code.call([0; 6]));
         for engine in engines {
             engine.flush(&program.code.range());
