@@ -1,6 +1,5 @@
 // Code that is unmapped, and other code where it was: mapped there on purpose, moved
 // there, or mapped over it.
-#define _GNU_SOURCE
 #include "code.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
