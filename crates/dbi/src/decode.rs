@@ -17,6 +17,8 @@ use iced_x86::{
 
 /// Instructions of a block, at most.
 pub(crate) const INSTRUCTIONS: usize = 64;
+/// Bytes of a block that compares them, unless it is a single instruction: those behind a branch are seldom reached.
+pub(crate) const CHECKED_BYTES: u64 = 64;
 /// Bytes of the longest instruction.
 const LONGEST: usize = 15;
 
@@ -103,13 +105,15 @@ impl Block {
     }
 
     /// Ends the block behind the first instruction that may change code, or behind which the processor sees changed
-    /// code. A push does not count: no program has its stack where it runs next.
+    /// code; so within it only others can have written. A write to the stack does not count: no program has its stack
+    /// where it runs next.
     pub(crate) fn end_where_code_may_change(&mut self, factory: &mut InstructionInfoFactory) {
         let last = self.instructions().iter().position(|instruction| {
             let serializes = matches!(instruction.mnemonic(), Mnemonic::Cpuid | Mnemonic::Serialize);
-            serializes || flow(instruction) != Ok(Flow::Next) || writes(instruction, factory)
+            serializes || flow(instruction) == Ok(Flow::Trap) || writes(instruction, factory)
         });
         self.count = last.map_or(self.count, |last| last + 1);
+        self.cut(self.start + CHECKED_BYTES);
     }
 
     /// The program's bytes from `from` to `to`, both in the block.
@@ -133,11 +137,13 @@ impl Block {
     }
 }
 
-/// Whether the instruction writes to memory other than the top of the stack.
+/// Whether the instruction writes to memory other than its function's stack.
 fn writes(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> bool {
     factory.info(instruction).used_memory().iter().any(|memory| {
         let reads = matches!(memory.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess);
-        !reads && memory.base() != Register::RSP
+        let own =
+            memory.base() == Register::RBP && memory.index() == Register::None && (memory.displacement() as i64) < 0;
+        !reads && memory.base() != Register::RSP && !own
     })
 }
 

@@ -119,6 +119,8 @@ struct Translation<'a, 'w, H, T> {
     count: usize,
     /// The return address of the call that ends the block.
     pushed: Option<Reference>,
+    /// The program's bytes, which the block compares.
+    compared: [Option<Reference>; check::WORDS],
 }
 
 /// Translates the block into `code`.
@@ -132,7 +134,8 @@ pub(crate) fn translate<'a, H: Host, T: Tool>(
     let nowhere = WayOut { way: Way::Native, ip: 0, target: 0, stub: 0 };
     let mut cold = Cold::new();
     let w = Writer::of_block(code, marks, &mut cold, around.stubs.routines.addresses());
-    let mut translation = Translation { around, block, w, ways: [nowhere; WAYS], count: 0, pushed: None };
+    let mut translation =
+        Translation { around, block, w, ways: [nowhere; WAYS], count: 0, pushed: None, compared: [None; check::WORDS] };
     let live = Liveness::of(block, factory);
     let mut notes = [Note::default(); INSTRUCTIONS];
     let notes = &mut notes[..block.instructions().len()];
@@ -218,7 +221,7 @@ impl<H: Host, T: Tool> Translation<'_, '_, H, T> {
             }
         }
         self.w.code.align(8, 0);
-        for reference in natives.into_iter().chain([self.pushed]).flatten() {
+        for reference in natives.into_iter().chain([self.pushed]).chain(self.compared).flatten() {
             let here = self.w.code.offset();
             self.w.code.patch(reference.at, (here - reference.at - 4) as i32);
             self.w.code.bytes(&reference.word.to_le_bytes());

@@ -109,11 +109,6 @@ impl Assembler<'_> {
         self.with_registers(true, &[0x33], to, with);
     }
 
-    /// `xor to, [with]`, 64 bits. Changes flags.
-    pub(crate) fn exclusive_or_with(&mut self, to: Gpr, with: Operand) {
-        self.with_memory(true, &[0x33], to.number(), with);
-    }
-
     /// `neg register`, 64 bits. Changes flags.
     pub fn negate(&mut self, register: Gpr) {
         self.with_registers(true, &[0xF7], Gpr::numbered(3), register);
