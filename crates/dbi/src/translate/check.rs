@@ -51,12 +51,11 @@ impl<H: Host, T: Tool> Translation<'_, '_, H, T> {
             self.w.code.bytes(&[0x0F, 0x85, 0, 0, 0, 0]);
             let behind = self.w.code.offset();
             // The flags still say so at the first.
-            match leave {
-                Some(first) => self.w.code.patch(behind - 4, first as i32 - behind as i32),
-                None => {
-                    leave = Some(behind - 6);
-                    self.way_out(Way::Changed(behind as u32), block.start, block.start);
-                }
+            if let Some(first) = leave {
+                self.w.code.patch(behind - 4, first as i32 - behind as i32);
+            } else {
+                leave = Some(behind - 6);
+                self.way_out(Way::Changed(behind as u32), block.start, block.start);
             }
         }
     }
