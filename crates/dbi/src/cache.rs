@@ -226,6 +226,9 @@ impl Cache {
         if let Some(piece) = self.index.find(start, &self.pieces) {
             return Ok(self.place(piece));
         }
+        if self.layout.nature(start).is_none() {
+            return Err(Error::NotExecutable { ip: start });
+        }
         let mut block = Block::read(host, start)?;
         let nature = self.settle(&mut block)?;
         let checked = nature == Nature::Writable;
@@ -262,7 +265,7 @@ impl Cache {
 
     /// What the block's code is. The block ends where that is another.
     fn settle(&mut self, block: &mut Block) -> Result<Nature, Error> {
-        let nothing = Error::Unreadable { ip: block.start };
+        let nothing = Error::NotExecutable { ip: block.start };
         let (nature, until) = self.layout.nature(block.start).ok_or(nothing)?;
         let nature = if block.end() <= until || block.cut(until) {
             nature

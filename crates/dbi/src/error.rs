@@ -19,6 +19,11 @@ pub enum Error {
         /// The address.
         ip: u64,
     },
+    /// What is where the program wants to go may not be executed: it faults there.
+    NotExecutable {
+        /// The address.
+        ip: u64,
+    },
     /// The code cache has no room for another block.
     CodeFull,
     /// The data of the caller's memory has no room for another block.
@@ -66,6 +71,7 @@ impl fmt::Display for Error {
         match self {
             Self::Refused { ip, why } => write!(f, "not translated at {ip:#x}: {why}"),
             Self::Unreadable { ip } => write!(f, "no code at {ip:#x}"),
+            Self::NotExecutable { ip } => write!(f, "what is at {ip:#x} may not be executed"),
             Self::CodeFull => f.write_str("the code cache is full"),
             Self::DataFull => f.write_str("the translator's data memory is full"),
             Self::Memory => f.write_str("the memory given to the translator is too small or too large"),

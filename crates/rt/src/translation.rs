@@ -59,6 +59,9 @@ impl Host for Process {
     }
 
     fn lost(&self, ip: u64, why: Error) {
+        if matches!(why, Error::NotExecutable { .. }) {
+            return;
+        }
         // A jump to nowhere ends in the fault that the program would have had.
         if LOST.fetch_add(1, Ordering::Relaxed) == 0 && !matches!(why, Error::Unreadable { .. }) {
             report::line(format_args!("{why}: code at {ip:#x} runs natively"));

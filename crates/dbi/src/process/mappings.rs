@@ -151,6 +151,11 @@ impl<H: Host, T: Tool> Engine<H, T> {
         layout.known = known && personality & READ_IMPLIES_EXEC == 0;
     }
 
+    /// Whether code at `address` may run at all.
+    pub(super) fn may_run(&self, address: u64) -> bool {
+        self.cache.lock().layout.nature(address).is_some()
+    }
+
     /// Makes the call, if it concerns code or what is shared; its result.
     pub(super) fn change_mapping(&self, number: usize, area: &Area) -> Option<i64> {
         let call = Call::of(number, area);

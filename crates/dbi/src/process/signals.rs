@@ -189,7 +189,7 @@ impl<H: Host, T: Tool> Engine<H, T> {
                     // SAFETY: the thread is attached to this engine.
                     let known = unsafe { engine.recover(&mut now) };
                     assert!(known, "each place of the cache is known");
-                } else {
+                } else if engine.may_run(found.ip) {
                     engine.host.escaped(found.ip);
                 }
                 now
