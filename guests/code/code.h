@@ -27,7 +27,7 @@ static inline unsigned char *map(int rights, int flags, int file)
 }
 
 // Calls it from one place, whichever it is.
-static __attribute__((noinline)) unsigned call(const unsigned char *code, unsigned argument)
+static __attribute__((noinline, unused)) unsigned call(const unsigned char *code, unsigned argument)
 {
     return ((function)(uintptr_t)code)(argument);
 }
