@@ -10,12 +10,17 @@ use core::ops::Range;
 
 /// Odd, and near 2^64 divided by the golden ratio (Knuth, *The Art of Computer Programming* 3, 6.4).
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+/// Bytes of the program to a place, as a power of two: few blocks begin closer to each other.
+const PLACE_BITS: u32 = 2;
 /// A place that was never used.
 const FREE: u32 = 0;
 /// A place whose block is gone.
 const GONE: u32 = u32::MAX;
 
 /// Blocks by where they begin: open addressing, each place a block's number plus one.
+///
+/// What is near in the program is near here: the index is large and touched at each way out of a block, so places
+/// all over it would cost a page each.
 #[derive(Debug)]
 pub(super) struct Index(Array<u32>);
 
@@ -42,7 +47,10 @@ impl Index {
     /// The places that a block at `start` may have, in the order in which they are tried.
     fn probes(&self, start: u64) -> impl Iterator<Item = usize> + use<> {
         let mask = self.0.len() - 1;
-        let first = (start.wrapping_mul(SPREAD) >> 32) as usize;
+        let place = start >> PLACE_BITS;
+        // Parts of the program that would meet are moved apart, by whole pages.
+        let part = place / self.0.len() as u64;
+        let first = (place.wrapping_add(part.wrapping_mul(SPREAD) >> 32 << 10)) as usize;
         (0..=mask).map(move |n| (first + n) & mask)
     }
 
