@@ -26,6 +26,7 @@ mod mappings;
 mod signals;
 mod threads;
 
+pub(crate) use calls::SYSCALL_BYTES;
 pub use calls::native;
 
 use crate::area::Area;

@@ -20,7 +20,7 @@
 mod check;
 mod copy;
 
-use crate::area::{EXIT, LEAVE, LEAVE_PLAINLY};
+use crate::area::{EXIT, LEAVE, LEAVE_PLAINLY, TARGET};
 use crate::arena::Array;
 use crate::assembler::{Assembler, Operand};
 use crate::cold::Cold;
@@ -30,7 +30,8 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::inserter::Inserter;
 use crate::liveness::Liveness;
-use crate::register::GprSet;
+use crate::process::SYSCALL_BYTES;
+use crate::register::{Gpr, GprSet};
 use crate::state::Mark;
 use crate::stubs::{self, Stubs};
 use crate::tool::{Note, Site, Survey, Tool, Treatment};
@@ -214,10 +215,18 @@ impl<H: Host, T: Tool> Translation<'_, '_, H, T> {
                 // jmp [rip + word]
                 self.w.code.bytes(&[0xFF, 0x25, 0, 0, 0, 0]);
                 *native = Some(Reference { at: self.w.code.offset() - 4, word: way_out.target });
+            } else if let Way::SystemCall(at) = way_out.way
+                && way_out.ip == native_call()
+            {
+                // Behind the copy of the instruction, which leaves nothing in rcx: lea rcx, [rip + distance]
+                self.w.code.bytes(&[0x48, 0x8D, 0x0D]);
+                let distance = (at as i32 + SYSCALL_BYTES as i32).wrapping_sub(self.w.code.offset() as i32 + 4);
+                self.w.code.bytes(&distance.to_le_bytes());
+                self.w.code.store(Operand::area(TARGET), Gpr::RCX);
+                self.w.code.jump_through(Operand::area(LEAVE_PLAINLY));
             } else {
                 self.w.code.store_immediate(Operand::area(EXIT), self.around.first_exit + number as u32);
-                let plainly = matches!(way_out.way, Way::SystemCall(_)) && way_out.ip == native_call();
-                self.w.code.jump_through(Operand::area(if plainly { LEAVE_PLAINLY } else { LEAVE }));
+                self.w.code.jump_through(Operand::area(LEAVE));
             }
         }
         self.w.code.align(8, 0);

@@ -9,7 +9,7 @@
 //! context is what the program has, until the cache is reached; around a system call
 //! the registers are.
 
-use crate::area::{AFTER, ARRIVED, Area, CONTEXT, ENDING, SERVE, STACK, TAKE_SIGNAL, TID, VECTOR_MASK, VECTORS};
+use crate::area::{AFTER, ARRIVED, Area, CONTEXT, ENDING, STACK, TAKE_SIGNAL, TID, VECTOR_MASK, VECTORS};
 use core::arch::global_asm;
 use relive_sys::signal::is_own_code;
 
@@ -51,7 +51,8 @@ global_asm!(
     "syscall",
     "ret",
     ".cfi_endproc",
-    // Where that call leaves the cache: as relive_dbi_leave, without the vector registers.
+    // Where that call leaves the cache, with the area's target behind it: as relive_dbi_leave, without the vector
+    // registers, and without the engine, whose lock threads would meet at.
     ".balign 16",
     ".globl relive_dbi_leave_plainly",
     ".hidden relive_dbi_leave_plainly",
@@ -59,7 +60,6 @@ global_asm!(
     "mov gs:[{context} + 32], rsp",
     "mov rsp, gs:[{stack}]",
     "mov qword ptr gs:[{context} + 128], 0x202",
-    "mov gs:[{context}], rax",
     "mov gs:[{context} + 24], rbx",
     "mov gs:[{context} + 40], rbp",
     "mov gs:[{context} + 48], rsi",
@@ -68,8 +68,14 @@ global_asm!(
     "mov gs:[{context} + 104], r13",
     "mov gs:[{context} + 112], r14",
     "mov gs:[{context} + 120], r15",
-    "mov rdi, gs:[0]",
-    "call qword ptr gs:[{serve}]",
+    "lea rax, [rip + relive_dbi_native_call]",
+    "mov gs:[{context} + 136], rax",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "call rax",
+    "mov qword ptr gs:[{context}], 0",
+    "lea rax, [rip + relive_dbi_native_call + 2]",
+    "mov gs:[{context} + 136], rax",
     "jmp relive_dbi_load",
     // A system call with the program's registers.
     ".balign 16",
@@ -166,7 +172,6 @@ global_asm!(
     mask = const VECTOR_MASK,
     vectors = const VECTORS,
     ending = const ENDING,
-    serve = const SERVE,
 );
 
 unsafe extern "C" {

@@ -24,7 +24,7 @@ const ARCH_GET_GS: u64 = 0x1004;
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 const EPERM: i64 = -1;
 /// Bytes of the instruction.
-const SYSCALL_BYTES: u64 = 2;
+pub(crate) const SYSCALL_BYTES: u64 = 2;
 
 /// Calls `function` with `data` natively, on the thread's own stack of ours, with every signal put off: for what is too
 /// slow translated, or may not be interrupted. It may not panic, wait for another translated thread, or come here again.
@@ -54,15 +54,6 @@ impl<H: Host, T: Tool> Engine<H, T> {
     /// The thread is at the system call that left by `out`; `copy` is the instruction in the cache.
     pub(crate) fn system_call(&self, area: &mut Area, out: &WayOut, copy: u64) {
         area.context.ip = out.ip;
-        if out.ip == border::native_call() {
-            // SAFETY: only `native` comes there, with a function of this kind.
-            let function: extern "C" fn(usize) = unsafe { core::mem::transmute(area.argument(0) as usize) };
-            function(area.argument(1) as usize);
-            area.set_general(Gpr::RAX, 0);
-            area.context.ip = out.target;
-            area.target = copy + SYSCALL_BYTES;
-            return;
-        }
         if area.dispatched && !is_own_code(out.ip as usize) {
             // The kernel hands it back as SIGSYS, as it would natively.
             area.target = copy;
