@@ -66,7 +66,7 @@ impl Clock {
 }
 
 /// What every thread that still runs knows: segments up to here cannot race any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Floor(pub(crate) Vec<u64>);
 
 impl Floor {

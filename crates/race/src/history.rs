@@ -36,6 +36,8 @@ use spill::Spill;
 pub struct History {
     pages: Table<Box<Page>>,
     spill: Spill,
+    /// What all threads knew when this was last told.
+    floor: Floor,
 }
 
 type Page = [Entry; PAGE_LINES as usize];
@@ -61,15 +63,22 @@ impl History {
                 }
                 let newer = Entry::access(clock.epoch(), line.read, line.written);
                 let slot = &mut page[(line.number % PAGE_LINES) as usize];
-                visit(slot, &mut self.spill, newer, clock, line.number, report);
+                let with = With { newer, clock, floor: &self.floor, line: line.number };
+                visit(slot, &mut self.spill, &with, report);
                 rest = later;
             }
         }
     }
 
+    /// Entries that `floor` knows go from now on where their line is visited: a line of which many threads use a part
+    /// each, under a lock each, would have an entry for each part and thread, and every visit walks over all.
+    pub fn raise(&mut self, floor: &Floor) {
+        self.floor.clone_from(floor);
+    }
+
     /// Forgets what cannot race any more, by what all threads know. Freed bytes stay freed.
     pub fn sweep(&mut self, floor: &Floor) {
-        let Self { pages, spill } = self;
+        let Self { pages, spill, .. } = self;
         let keep = |entry: &mut Entry| entry.is_free() || !floor.knows(entry.epoch());
         pages.retain(|_, page| {
             let mut used = false;
@@ -93,21 +102,42 @@ impl History {
     }
 }
 
+/// An access of a segment to a line.
+#[derive(Clone, Copy)]
+struct With<'a> {
+    newer: Entry,
+    clock: &'a Clock,
+    floor: &'a Floor,
+    line: u64,
+}
+
+impl With<'_> {
+    /// Holds the access against what is remembered of another one. Whether something of that stays.
+    #[inline]
+    fn meets(&self, older: &mut Entry, report: &mut impl FnMut(Race)) -> bool {
+        if !older.is_free() && self.floor.knows(older.epoch()) {
+            return false;
+        }
+        older.meet(&self.newer, self.clock, self.line, report);
+        !older.is_gone()
+    }
+}
+
 /// Holds an access against what a line remembers, and remembers it.
 #[inline]
-fn visit(slot: &mut Entry, spill: &mut Spill, newer: Entry, clock: &Clock, line: u64, report: &mut impl FnMut(Race)) {
+fn visit(slot: &mut Entry, spill: &mut Spill, with: &With<'_>, report: &mut impl FnMut(Race)) {
+    let newer = with.newer;
     if newer.is_gone() {
         return;
     }
     if slot.is_empty() {
         *slot = newer;
     } else if slot.is_spilled() {
-        visit_list(slot, spill, newer, clock, line, report);
+        visit_list(slot, spill, with, report);
     } else {
         let mut older = *slot;
-        older.meet(&newer, clock, line, report);
         let mut joined = newer;
-        if older.is_gone() || joined.absorb(&older) {
+        if !with.meets(&mut older, report) || joined.absorb(&older) {
             *slot = joined;
         } else {
             *slot = spill.pair(older, newer);
@@ -115,21 +145,13 @@ fn visit(slot: &mut Entry, spill: &mut Spill, newer: Entry, clock: &Clock, line:
     }
 }
 
-fn visit_list(
-    slot: &mut Entry,
-    spill: &mut Spill,
-    newer: Entry,
-    clock: &Clock,
-    line: u64,
-    report: &mut impl FnMut(Race),
-) {
+fn visit_list(slot: &mut Entry, spill: &mut Spill, with: &With<'_>, report: &mut impl FnMut(Race)) {
     let (place, length) = slot.list();
     let chunk = spill.chunk(place);
-    let (mut kept, mut joined) = (0, newer);
+    let (mut kept, mut joined) = (0, with.newer);
     for index in 0..length.min(chunk.len()) {
         let older = &mut chunk[index];
-        older.meet(&newer, clock, line, report);
-        if !older.is_gone() && !joined.absorb(older) {
+        if with.meets(older, report) && !joined.absorb(older) {
             if kept != index {
                 chunk[kept] = chunk[index];
             }

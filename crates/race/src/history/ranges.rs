@@ -4,7 +4,7 @@
 
 use super::entry::Entry;
 use super::spill::Spill;
-use super::{History, Page, visit};
+use super::{History, Page, With, visit};
 use crate::clock::Clock;
 use crate::finding::Race;
 use crate::lines::{LINE, PAGE_LINES, pieces};
@@ -25,7 +25,8 @@ impl History {
             let page =
                 self.pages.entry(line / PAGE_LINES).or_insert_with(|| Box::new([Entry::EMPTY; PAGE_LINES as usize]));
             let slot = &mut page[(line % PAGE_LINES) as usize];
-            visit(slot, &mut self.spill, Entry::free(clock.epoch(), bytes), clock, line, report);
+            let with = With { newer: Entry::free(clock.epoch(), bytes), clock, floor: &self.floor, line };
+            visit(slot, &mut self.spill, &with, report);
         }
     }
 
@@ -36,7 +37,7 @@ impl History {
             return;
         }
         let numbers = range.start / PAGE..(range.end - 1) / PAGE + 1;
-        let Self { pages, spill } = self;
+        let Self { pages, spill, .. } = self;
         if numbers.end - numbers.start > pages.len() as u64 {
             pages.retain(|&number, page| !numbers.contains(&number) || !fresh_page(page, number, &range, spill));
             return;

@@ -59,8 +59,10 @@ impl Detect {
             What::Sweep => {
                 let floor = self.clocks.floor();
                 self.clocks.sweep(&floor);
+                // Either way nothing may be missed.
+                let all_at_once = self.segments.len().is_multiple_of(2);
                 for history in &mut self.histories {
-                    history.sweep(&floor);
+                    if all_at_once { history.sweep(&floor) } else { history.raise(&floor) }
                 }
             }
             _ => {

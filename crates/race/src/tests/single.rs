@@ -1,6 +1,6 @@
 //! Single cases of the history.
 
-use crate::{Clocks, Epoch, History, Kind, Line, Race};
+use crate::{Clocks, Epoch, Floor, History, Kind, Line, Race};
 use std::vec::Vec;
 
 /// Threads that know nothing of each other but that thread 0 created them, and one history.
@@ -192,6 +192,38 @@ fn a_sweep_keeps_what_can_still_race() {
     case.history.sweep(&floor);
     let races = case.check(0, 6, 0, 3);
     assert_eq!(races.iter().map(|race| (race.older.thread(), race.bytes())).collect::<Vec<_>>(), [(2, 2)]);
+}
+
+#[test]
+fn what_somebody_does_not_know_stays() {
+    let mut case = Case::new(3);
+    for (thread, byte) in [(0, 1), (1, 2), (2, 4)] {
+        case.check(thread, 6, 0, byte);
+    }
+    case.order(0, 1);
+    case.order(0, 2);
+    case.order(1, 2);
+    let floor = case.clocks.floor();
+    case.history.raise(&floor);
+    let races = case.check(0, 6, 0, 7);
+    assert_eq!(races.iter().map(|race| (race.older.thread(), race.bytes())).collect::<Vec<_>>(), [(1, 2), (2, 4)]);
+}
+
+#[test]
+fn what_all_know_leaves_no_list() {
+    let mut case = Case::new(3);
+    case.check(1, 5, 0, 1);
+    case.check(2, 5, 0, 2);
+    let full = case.history.bytes();
+    for (one, other) in [(1, 0), (2, 0), (0, 1), (0, 2)] {
+        case.order(one, other);
+    }
+    let floor = case.clocks.floor();
+    case.history.raise(&floor);
+    assert_eq!(case.check(1, 5, 0, 4), []);
+    // What is free goes then.
+    case.history.sweep(&Floor::default());
+    assert!(case.history.bytes() < full, "one entry needs no list");
 }
 
 #[test]

@@ -13,21 +13,26 @@ use crate::translation;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use relive_order::Kind;
 use relive_race::{Clock, Clocks, History, Line, Race, Touch, by_shard, pieces, shard_of};
-use relive_sys::lock::Lock;
+use relive_sys::lock::{Guard, Lock};
 use relive_trace::races::FOUND;
 use relive_trace::races::word::{self, not_translated};
 
 /// More threads than that hardly ever check at the same time.
 const SHARDS: usize = 32;
 
+/// Histories are told what all threads know each time that a thread has had so many segments.
+const SEGMENTS: u64 = 512;
+
 /// The detector of this process.
 pub(super) struct State {
     pass: Pass,
     clocks: Lock<Clocks>,
     histories: [Lock<History>; SHARDS],
+    /// Segments that an acquire has ended, and that are not yet held against others.
+    unchecked: AtomicUsize,
     found: Lock<Found>,
     /// Who holds which lock for writing.
     writers: Lock<BTreeSet<(u32, u64)>>,
@@ -63,6 +68,7 @@ impl State {
             pass,
             clocks: Lock::new(Clocks::new()),
             histories: core::array::from_fn(|_| Lock::new(History::new())),
+            unchecked: AtomicUsize::new(0),
             found: Lock::new(Found::new()),
             writers: Lock::new(BTreeSet::new()),
             second: Lock::new(Second::new(pass)),
@@ -94,12 +100,12 @@ impl State {
                 let mut clocks = self.clocks.lock();
                 let ended = clocks.join(me, *other);
                 clocks.forget_thread(*other);
-                drop(clocks);
-                self.ended(ended);
+                self.ended(clocks, ended);
             }
             Act::Done(cell) => {
-                let ended = self.clocks.lock().acquire(me, key(cell));
-                self.ended(ended);
+                let mut clocks = self.clocks.lock();
+                let ended = clocks.acquire(me, key(cell));
+                self.ended(clocks, ended);
             }
             Act::Waits => {
                 self.settle(me);
@@ -122,7 +128,7 @@ impl State {
         self.settle(me);
         let first = edges::of(kind, cells.first().copied());
         if matches!(first, Edge::Release | Edge::ReleaseEither | Edge::Transfer | Edge::Arrive | Edge::Flush) {
-            self.hand_over(me);
+            self.raise(self.hand_over(me));
         }
         for cell in cells {
             self.edge(me, edges::of(kind, Some(cell)), key(cell));
@@ -190,21 +196,44 @@ impl State {
             }
             Edge::Flush | Edge::Nothing => None,
         };
-        drop(clocks);
-        self.ended(ended);
+        self.ended(clocks, ended);
     }
 
     /// An acquire has ended a segment with this clock.
-    fn ended(&self, clock: Option<Clock>) {
+    fn ended(&self, clocks: Guard<'_, Clocks>, clock: Option<Clock>) {
         if let Some(clock) = clock {
+            // Before another thread can ask what all know: this one knows more than its segment did.
+            self.unchecked.fetch_add(1, Ordering::Relaxed);
+            drop(clocks);
             self.check(&clock);
+            self.unchecked.fetch_sub(1, Ordering::Release);
         }
     }
 
-    /// Holds what the thread did since its last synchronisation against what others did.
-    fn hand_over(&self, me: u32) {
+    /// Tells the histories what all threads know, once in a while. `segment` is the thread's own time.
+    fn raise(&self, segment: u64) {
+        if self.pass == Pass::Second || !segment.is_multiple_of(SEGMENTS) {
+            return;
+        }
+        let clocks = self.clocks.lock();
+        let running = clocks.running().count() as u64;
+        // It costs the square of the threads.
+        let seldom = !(segment / SEGMENTS).is_multiple_of(running * running / SEGMENTS + 1);
+        if seldom || self.unchecked.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        let floor = clocks.floor();
+        drop(clocks);
+        for history in &self.histories {
+            history.lock().raise(&floor);
+        }
+    }
+
+    /// Holds what the thread did since its last synchronisation against what others did. Its own time.
+    fn hand_over(&self, me: u32) -> u64 {
         let clock = self.clocks.lock().current(me).clone();
         self.check(&clock);
+        clock.time_of(me)
     }
 
     /// The calling thread's lines, as those of the segment with this clock.
@@ -317,6 +346,8 @@ impl State {
             *history.lock() = History::new();
         }
         *self.found.lock() = Found::new();
+        // The others are gone in the middle of what they did.
+        self.unchecked.store(0, Ordering::Relaxed);
         self.writers.lock().clear();
         *self.second.lock() = Second::new(self.pass);
     }
