@@ -20,7 +20,7 @@ pub(crate) const INSTRUCTIONS: usize = 64;
 /// Bytes of a block that compares them, unless it is a single instruction: those behind a branch are seldom reached.
 pub(crate) const CHECKED_BYTES: u64 = 64;
 /// Bytes of the longest instruction.
-const LONGEST: usize = 15;
+pub(crate) const LONGEST: usize = 15;
 
 /// How an instruction goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

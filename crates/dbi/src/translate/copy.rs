@@ -112,6 +112,11 @@ impl<H: Host, T: Tool> Translation<'_, '_, H, T> {
                 self.w.code.bytes(&[0x48, 0x8B, 0x0D]);
                 return self.w.code.bytes(&distance.to_le_bytes());
             }
+            if let Ok(absolute) = i32::try_from(word) {
+                // mov rcx, [absolute]
+                self.w.code.bytes(&[0x48, 0x8B, 0x0C, 0x25]);
+                return self.w.code.bytes(&absolute.to_le_bytes());
+            }
             self.w.code.constant(Gpr::RCX, word);
             return self.w.code.load(Gpr::RCX, Operand::at(Gpr::RCX, 0));
         }
