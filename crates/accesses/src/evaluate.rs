@@ -7,9 +7,10 @@
 mod states;
 mod strings;
 
-use crate::layout::{ones, word};
+use crate::layout::{LINE_BITS, ones, word};
 use crate::segment::{LockedBytes, Segment};
-use crate::what::{Class, What};
+use crate::stored;
+use crate::what::{Class, Kind, What};
 use crate::{Accesses, Sink};
 use relive_dbi::{Context, Visit};
 
@@ -47,12 +48,16 @@ impl Found {
     /// Notes bytes at `offset` from the address.
     pub(crate) fn touch<S: Sink>(&self, accesses: &Accesses<'_, S>, visit: &mut Visit<'_>, offset: u64, bytes: u64) {
         let address = self.address.wrapping_add(offset);
-        let mut segment = Segment { accesses, memory: visit.memory() };
+        let last = address.wrapping_add(bytes.wrapping_sub(1));
+        let watched = [address, last].iter().any(|byte| accesses.is_watched(byte >> LINE_BITS));
+        let stores = watched && self.what.kind != Kind::Read;
+        let stored = if stores { stored::number(visit, &self.context, address, bytes) } else { None };
+        let mut segment = Segment { accesses, memory: visit.memory(), stored };
         segment.touch(&self.context, address, bytes, self.what.kind);
     }
 
     fn span<S: Sink>(&self, accesses: &Accesses<'_, S>, visit: &mut Visit<'_>, span: u64) {
-        let mut segment = Segment { accesses, memory: visit.memory() };
+        let mut segment = Segment { accesses, memory: visit.memory(), stored: None };
         segment.touch_span(&self.context, self.address, span, self.what.kind);
     }
 

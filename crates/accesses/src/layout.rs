@@ -90,6 +90,8 @@ pub(crate) mod word {
     pub(crate) const SPAN_COUNT: usize = 18;
     /// Where the log's last line without shadow is, if that is its end.
     pub(crate) const LAST_WITH_BYTES: usize = SPANS + SPAN_COUNT;
+    /// How often the thread came to each of the instructions that are counted.
+    pub(crate) const PASSES: usize = LAST_WITH_BYTES + 1;
 }
 
 /// The index of the line that has `address`.

@@ -30,6 +30,7 @@ mod plan;
 mod processor;
 mod routines;
 mod segment;
+mod stored;
 mod tables;
 mod what;
 
@@ -44,10 +45,12 @@ use classify::{Piece, pieces};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use iced_x86::{Mnemonic, OpKind, Register};
-use layout::{INDEX_MASK, LOCKED_LOG, LOCKED_LOG_END, LOG, LOG_END, RECENT_KEYS, RESERVE, ones, word};
+use layout::{INDEX_MASK, LOCKED_LOG, LOCKED_LOG_END, LOG, LOG_END, RECENT_KEYS, RESERVE, ones, tool, word};
 use plan::Decision;
 use processor::Processor;
-use relive_dbi::{AREA_BYTES, Context, Inserter, Reserve, RoutineWriter, Site, Survey, Tool, ToolMemory, Visit};
+use relive_dbi::{
+    AREA_BYTES, Context, Inserter, Operand, Reserve, RoutineWriter, Site, Survey, Tool, ToolMemory, Visit,
+};
 use tables::{SPREAD, Watched};
 use what::Class;
 
@@ -93,14 +96,26 @@ pub struct Accesses<'t, S> {
     pub(crate) sink: S,
     pub(crate) processor: Processor,
     exact: bool,
+    counted: [u64; COUNTED],
     log_lines: u64,
 }
+
+/// Instructions whose executions can be counted.
+pub const COUNTED: usize = 2;
 
 impl<'t, S: Sink> Accesses<'t, S> {
     /// A tool that reports to `sink`. `watched` has room for the numbers of watched lines, all of it zero; twice as many
     /// as there will be keep looking fast.
     pub fn new(tables: &'t Tables, watched: &'t [AtomicU64], sink: S) -> Self {
-        Self { tables, watched: Watched(watched), sink, processor: Processor::ask(), exact: false, log_lines: u64::MAX }
+        Self {
+            tables,
+            watched: Watched(watched),
+            sink,
+            processor: Processor::ask(),
+            exact: false,
+            counted: [0; COUNTED],
+            log_lines: u64::MAX,
+        }
     }
 
     /// The same, as if the processor could do no more than that.
@@ -116,6 +131,30 @@ impl<'t, S: Sink> Accesses<'t, S> {
     pub fn exactly(mut self) -> Self {
         self.exact = true;
         self
+    }
+
+    /// The same, and each thread counts how often it comes to the instructions at these addresses; 0 stands for none. What
+    /// an instruction accesses is noted when it has been counted.
+    #[must_use]
+    pub fn counting(mut self, counted: [u64; COUNTED]) -> Self {
+        self.counted = counted;
+        self
+    }
+
+    /// How often the thread whose memory this is came to each of them.
+    pub fn passes(&self, memory: &ToolMemory<'_>) -> [u64; COUNTED] {
+        core::array::from_fn(|number| memory.word(word::PASSES + number))
+    }
+
+    fn count(&self, site: &Site<'_>, insert: &mut Inserter<'_, '_>) {
+        let counted = self.counted.iter().position(|&ip| ip == site.ip());
+        if let Some((number, register)) = counted.and_then(|number| Some((number, insert.scratch()?))) {
+            let code = insert.code();
+            code.load(register, tool(word::PASSES + number));
+            code.lea(register, Operand::at(register, 1));
+            code.store(tool(word::PASSES + number), register);
+            insert.give_back(register);
+        }
     }
 
     /// The same, with room for `lines` lines in the log of a thread that is attached from now on; there are 2^27 at most.
@@ -166,7 +205,7 @@ impl<'t, S: Sink> Accesses<'t, S> {
 
     /// The segment of the thread whose memory this is.
     pub fn segment<'s, 'm>(&'s self, memory: &'s mut ToolMemory<'m>) -> Segment<'s, 'm, 't, S> {
-        Segment { accesses: self, memory }
+        Segment { accesses: self, memory, stored: None }
     }
 
     /// Instructions that were executed and whose bytes nobody can tell, with how often.
@@ -187,6 +226,7 @@ impl<S: Sink> Tool for Accesses<'_, S> {
     }
 
     fn instrument(&self, site: &Site<'_>, insert: &mut Inserter<'_, '_>) {
+        self.count(site, insert);
         if !self.sink.observes(site.ip()) {
             return;
         }

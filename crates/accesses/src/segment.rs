@@ -46,12 +46,16 @@ pub struct WatchedAccess {
     pub bytes: u64,
     /// What is done to them.
     pub kind: Kind,
+    /// What is stored, as a number, where the instruction's operands tell.
+    pub stored: Option<u64>,
 }
 
 /// The calling thread's segment.
 pub struct Segment<'s, 'm, 't, S> {
     pub(crate) accesses: &'s Accesses<'t, S>,
     pub(crate) memory: &'s mut ToolMemory<'m>,
+    /// What the access stores, if that is known.
+    pub(crate) stored: Option<u64>,
 }
 
 impl<S: Sink> Segment<'_, '_, '_, S> {
@@ -121,7 +125,7 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
             let line = from >> LINE_BITS;
             let to = last.min(from | ones(LINE_BITS));
             let mask = ones((to - from + 1) as u32) << (from & ones(LINE_BITS));
-            let access = WatchedAccess { address, bytes, kind };
+            let access = WatchedAccess { address, bytes, kind, stored: self.stored };
             let passes = !self.accesses.is_watched(line)
                 || *later.get_or_insert_with(|| self.accesses.sink.watched(context, &access)) == Later::Pass;
             if passes && kind != Kind::Locked {
@@ -188,7 +192,7 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
     fn append(&mut self, words: &[u64]) -> isize {
         let bytes = words.len() as u64 * 8;
         if self.memory.word(word::LOG_NEXT) + bytes > self.memory.word(word::LOG_END) {
-            self.accesses.sink.full(&mut Segment { accesses: self.accesses, memory: self.memory });
+            self.accesses.sink.full(&mut Segment { accesses: self.accesses, memory: self.memory, stored: None });
             assert!(self.is_empty(), "whoever is told that the log is full takes what is in it");
         }
         let next = self.memory.word(word::LOG_NEXT);
@@ -207,7 +211,7 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
         }
         self.memory.store(recent, bytes.key());
         if self.memory.word(word::LOCKED_NEXT) == self.memory.word(word::LOCKED_END) {
-            self.accesses.sink.full(&mut Segment { accesses: self.accesses, memory: self.memory });
+            self.accesses.sink.full(&mut Segment { accesses: self.accesses, memory: self.memory, stored: None });
         }
         let next = self.memory.word(word::LOCKED_NEXT);
         assert_ne!(next, self.memory.word(word::LOCKED_END), "whoever is told that a log is full takes what is in it");

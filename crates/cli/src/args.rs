@@ -134,6 +134,9 @@ pub(crate) struct RacesArgs {
     /// Hide the races that a file of suppressions, in the syntax of `ThreadSanitizer`, names; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) suppressions: Vec<PathBuf>,
+    /// Take the variables and functions that a file names for atomic; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) annotations: Vec<PathBuf>,
     /// Replay although this processor lacks features that the recording's had
     #[arg(long)]
     pub(crate) allow_processor: bool,
@@ -155,6 +158,7 @@ impl RacesArgs {
             trace: None,
             format: RacesFormat::Text,
             suppressions: Vec::new(),
+            annotations: Vec::new(),
             allow_processor: false,
             quiet,
             live: false,
@@ -206,7 +210,14 @@ pub(crate) struct ReplayArgs {
     /// Start gdb on the replay
     #[arg(long)]
     pub(crate) gdb: bool,
-    /// A command for gdb to run at its start; may be repeated
+    /// Stop in gdb right before the first access of a data race, by its number or fingerprint in what `relive races` printed
+    ///
+    /// `continue` then leads to right before the second access. Without a search for races before, there is one now. gdb
+    /// counts how often the thread comes to the instruction since its last event, which takes a tenth of a millisecond or
+    /// more each time.
+    #[arg(long, value_name = "RACE", requires = "gdb", conflicts_with = "process")]
+    pub(crate) at_race: Option<String>,
+    /// A command for gdb to run at its start, or with --at-race when it is there; may be repeated
     #[arg(long, value_name = "COMMAND", requires = "gdb")]
     pub(crate) gdb_command: Vec<String>,
     /// Leave gdb after its commands instead of waiting for more

@@ -6,17 +6,21 @@ use crate::message;
 use crate::pack;
 use crate::record::record_to_folder;
 use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
 use relive_findings::{Options, Report, Style, Suppressions, Verdict};
-use relive_session::replay::{Allow, Pass, Replayer};
+use relive_session::replay::{Allow, Hunt, KnownRaces, MeetError, Meeting, Pass, Replayer};
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 /// Exit statuses: that of `ThreadSanitizer` for races, ours for a replay that went another way.
 const RACES: u8 = 66;
 const DIVERGED: u8 = 125;
 /// A shell's way to say that the user ended something.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Looks for races and prints them.
 pub(crate) fn run(options: &RacesArgs) -> Result<u8> {
@@ -25,8 +29,7 @@ pub(crate) fn run(options: &RacesArgs) -> Result<u8> {
         Some(folder) if folder.is_dir() => fs::canonicalize(folder)?,
         named => pack::find(named.as_deref())?,
     };
-    let report = look(&folder, options)?;
-    let Some(report) = report else { return Ok(INTERRUPTED) };
+    let Some((report, _)) = look(&folder, options)? else { return Ok(INTERRUPTED) };
     io::stdout().write_all(printed(&report, options.format, io::stdout().is_terminal())?.as_bytes())?;
     Ok(status(&report))
 }
@@ -34,7 +37,7 @@ pub(crate) fn run(options: &RacesArgs) -> Result<u8> {
 /// Looks for races in the recording that was just made, and prints them beside what the program printed.
 pub(crate) fn in_recording(folder: &Path, quiet: bool) -> Result<u8> {
     let options = RacesArgs::of_recording(quiet);
-    let Some(report) = look(folder, &options)? else { return Ok(INTERRUPTED) };
+    let Some((report, _)) = look(folder, &options)? else { return Ok(INTERRUPTED) };
     io::stderr().write_all(printed(&report, options.format, io::stderr().is_terminal())?.as_bytes())?;
     Ok(status(&report))
 }
@@ -45,8 +48,8 @@ fn record_first(options: &RacesArgs) -> Result<PathBuf> {
 }
 
 /// `None` if the user ended it.
-fn look(folder: &Path, options: &RacesArgs) -> Result<Option<Report>> {
-    let suppressions = suppressions(options)?;
+fn look(folder: &Path, options: &RacesArgs) -> Result<Option<(Report, KnownRaces)>> {
+    let report = report_options(options)?;
     let allow = Allow { rebuilt: false, processor: options.allow_processor };
     let replayer = Replayer::open(folder, &embedded::runtime()?, allow)?;
     if !replayer.recording().manifest.environment_recorded {
@@ -56,9 +59,72 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<Option<Report>> {
             folder.display()
         );
     }
-    let hunt = replayer.races(&mut |pass| tell(pass, options))?;
-    let options = Options { suppressions, ..Options::default() };
-    Ok(hunt.interrupted.is_none().then(|| Report::new(&hunt.found, &options)))
+    let hunt = search(replayer, &report, options)?;
+    if hunt.interrupted.is_some() {
+        return Ok(None);
+    }
+    let report = Report::new(&hunt.found, &report);
+    let known = KnownRaces::new(&hunt, &report, folder);
+    // Where they can't be kept, they are looked for again when one of them is wanted.
+    let _ = known.keep(folder);
+    Ok(Some((report, known)))
+}
+
+/// The way to one of the recording's races; `None` if the user ended the search. `name` is its number in what was printed
+/// last, or its fingerprint.
+pub(crate) fn meeting(folder: &Path, name: &str, options: &RacesArgs) -> Result<Option<Meeting>> {
+    let known = match KnownRaces::read(folder) {
+        Some(known) => known,
+        None => match look(folder, options)? {
+            Some((_, known)) => known,
+            None => return Ok(None),
+        },
+    };
+    let Some(race) = known.find(name) else {
+        match known.count() {
+            0 => bail!("{}: no race was found in it", folder.display()),
+            count => bail!("{}: there is no race {name} among the {count} that `relive races` lists", folder.display()),
+        }
+    };
+    if !options.quiet {
+        message::say(format_args!("going to race {}: another replay, which counts up to its accesses", race.number));
+    }
+    let allow = Allow { rebuilt: false, processor: options.allow_processor };
+    match Replayer::open(folder, &embedded::runtime()?, allow)?.meet(&known, race) {
+        Err(MeetError::Interrupted(_)) => Ok(None),
+        met => Ok(Some(met?)),
+    }
+}
+
+/// Both replays, with a bar on a terminal.
+fn search(replayer: Replayer, report: &Options, options: &RacesArgs) -> Result<Hunt> {
+    const LOOK: Duration = Duration::from_millis(100);
+    let (bar, progress) = (bar(replayer.recording().events(), options.quiet), replayer.progress());
+    let (searching, over) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let shown = bar.clone();
+        scope.spawn(move || {
+            // The other end is dropped when the search is over.
+            while over.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                if let Some(events) = progress.events() {
+                    shown.set_position(events);
+                }
+            }
+            shown.finish_and_clear();
+        });
+        let hunt = replayer.races(report, &mut |pass| {
+            bar.reset();
+            bar.suspend(|| tell(pass, options));
+        });
+        drop(searching);
+        Ok(hunt?)
+    })
+}
+
+fn bar(events: u64, quiet: bool) -> ProgressBar {
+    let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(events) };
+    let style = ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} events, {eta} left");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 fn status(report: &Report) -> u8 {
@@ -69,11 +135,15 @@ fn status(report: &Report) -> u8 {
     }
 }
 
-fn suppressions(options: &RacesArgs) -> Result<Suppressions> {
-    let mut all = Suppressions::default();
+fn report_options(options: &RacesArgs) -> Result<Options> {
+    let mut all = Options::default();
+    let read = |file: &Path, what| fs::read_to_string(file).with_context(|| format!("read {what} {}", file.display()));
     for file in &options.suppressions {
-        let text = fs::read_to_string(file).with_context(|| format!("read suppressions {}", file.display()))?;
-        all.extend(Suppressions::parse(&text, &file.display().to_string())?);
+        let text = read(file, "suppressions")?;
+        all.suppressions.extend(Suppressions::parse(&text, &file.display().to_string())?);
+    }
+    for file in &options.annotations {
+        all.annotations.add(&read(file, "annotations")?, &file.display().to_string())?;
     }
     Ok(all)
 }

@@ -1,12 +1,13 @@
 //! `relive replay`: run a recording again.
 
-use crate::args::ReplayArgs;
+use crate::args::{RacesArgs, ReplayArgs};
 use crate::embedded;
 use crate::message;
 use crate::pack;
+use crate::races;
 use anyhow::{Result, bail};
 use relive_session::gdb::Debugger;
-use relive_session::replay::{Allow, Ending, Note, Replayed, Replayer};
+use relive_session::replay::{Allow, Ending, Meeting, Note, Replayed, Replayer};
 use relive_session::report::Report;
 use relive_session::signals;
 use relive_session::supervise::Outcome;
@@ -17,6 +18,8 @@ use std::io::{self, Write};
 
 /// Exit status of a replay that went another way.
 const DIVERGED: u8 = 125;
+/// gdb takes a second or more for so many passes of a breakpoint.
+const MANY: u64 = 10_000;
 /// A shell's way to say that a signal ended something.
 const SIGNAL_BASE: i32 = 128;
 
@@ -33,8 +36,11 @@ pub(crate) fn run(options: &ReplayArgs) -> Result<u8> {
         Some(number) => replayer.only(number)?,
     };
     let replayer = if options.dbi { replayer.translated() } else { replayer };
+    if let Some(name) = &options.at_race {
+        return at_race(replayer, name, options);
+    }
     if options.gdb {
-        return debug(&replayer, options);
+        return debug(&replayer, None, options);
     }
     match options.repeat {
         None => Ok(conclude(&replayer, &once(&replayer, options, None)?, options)),
@@ -169,8 +175,25 @@ fn repeat(replayer: &Replayer, options: &ReplayArgs, count: u32) -> Result<u8> {
     Ok(first.map_or(0, |(status, _, _)| status))
 }
 
-fn debug(replayer: &Replayer, options: &ReplayArgs) -> Result<u8> {
-    let debugger = Debugger { commands: &options.gdb_command, batch: options.gdb_batch };
+/// A replay under gdb that stops before the accesses of a race.
+fn at_race(replayer: Replayer, name: &str, options: &ReplayArgs) -> Result<u8> {
+    let search = RacesArgs { allow_processor: options.allow_processor, ..RacesArgs::of_recording(options.quiet) };
+    let Some(meeting) = races::meeting(replayer.folder(), name, &search)? else { return Ok(races::INTERRUPTED) };
+    let replayer = match replayer.process_of(&meeting) {
+        None => replayer,
+        Some(process) => replayer.only(process)?,
+    };
+    if !options.quiet && meeting.passes() > MANY {
+        message::say(format_args!(
+            "gdb counts up to {} passes of its instructions; this takes a while",
+            meeting.passes()
+        ));
+    }
+    debug(&replayer, Some(&meeting), options)
+}
+
+fn debug(replayer: &Replayer, meeting: Option<&Meeting>, options: &ReplayArgs) -> Result<u8> {
+    let debugger = Debugger { meeting, commands: &options.gdb_command, batch: options.gdb_batch };
     let outcome = replayer.debug(&debugger, |note| match note {
         Note::Diverged(report) => tell(replayer, &report),
         Note::RecordingEnds(outcome) => tell_end(replayer, outcome),

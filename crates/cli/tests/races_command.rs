@@ -65,6 +65,62 @@ int main(void) {
 }
 ";
 
+/// Two threads with a lock each write to a variable on the stack of the first.
+const HELD: &str = "#include <pthread.h>
+static pthread_mutex_t locks[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
+static __attribute__((noinline)) void enter(int which) {
+    pthread_mutex_lock(&locks[which]);
+}
+static void *adder(void *argument) {
+    int *result = argument;
+    enter(0);
+    *result += 7;
+    pthread_mutex_unlock(&locks[0]);
+    return argument;
+}
+static void *setter(void *argument) {
+    double *share = (double *)((int *)argument + 2);
+    int *result = argument;
+    enter(1);
+    *result = 40;
+    *share = 0.5;
+    pthread_mutex_unlock(&locks[1]);
+    return argument;
+}
+struct results { int sum, unused; double share; };
+int main(void) {
+    struct results results = { 0 };
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, adder, &results);
+    pthread_create(&threads[1], 0, setter, &results);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], 0);
+    return results.sum > 100;
+}
+";
+
+/// A variable that nobody declared atomic guards another one.
+const FLAG: &str = "#include <pthread.h>
+#include <sched.h>
+static volatile int ready;
+static int data;
+static void *writer(void *argument) {
+    data = 42;
+    ready = 1;
+    return argument;
+}
+static void *reader(void *argument) {
+    while (!ready) sched_yield();
+    return data == 42 ? argument : &data;
+}
+int main(void) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, writer, NULL);
+    pthread_create(&threads[1], NULL, reader, NULL);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], NULL);
+    return 0;
+}
+";
+
 fn build_tally(desk: &Desk) -> std::path::PathBuf {
     let certain = TALLY.replace("total, calls)", "total, 2000L)");
     assert_ne!(certain, TALLY);
@@ -143,6 +199,25 @@ fn a_race_that_made_the_replay_diverge_is_told_although_its_second_access_came_l
 }
 
 #[test]
+fn values_locks_and_variables_of_stacks_are_told() {
+    let desk = Desk::new();
+    desk.build("held", HELD);
+    desk.relive(["record", "-q", "--environment", "--", "./held"]);
+    let found = desk.relive(["races", "-q"]);
+    let text = races(&found);
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "writes 4 bytes, value 40 17 |",
+        "holds locks[0], taken at enter() held.c:4, called by adder() held.c:8",
+        "holds locks[1], taken at enter() held.c:4, called by setter() held.c:16",
+        "local of main(), declared at held.c:24, on the stack of thread 0",
+    ] {
+        assert!(told.contains(words), "{words}\n{text}");
+    }
+    assert!(text.starts_with("1 data race\n") && told.contains("results.sum: 4 bytes at "), "{text}");
+}
+
+#[test]
 fn what_is_suppressed_is_counted_and_no_failure() {
     let desk = Desk::new();
     build_tally(&desk);
@@ -154,6 +229,26 @@ fn what_is_suppressed_is_counted_and_no_failure() {
     let wrong = desk.relive(["races", "-q", "--suppressions", "known"]);
     assert_eq!(wrong.status, Some(125));
     assert!(wrong.stderr.starts_with("relive: ") && wrong.stderr.contains("known:1"), "{}", wrong.stderr);
+}
+
+#[test]
+fn what_is_annotated_as_atomic_orders_what_it_guards() {
+    let desk = Desk::new();
+    desk.build("flag", FLAG);
+    desk.relive(["record", "-q", "--environment", "--", "./flag"]);
+    let plain = desk.relive(["races", "-q"]);
+    assert!(races(&plain).starts_with("2 data races\n"), "{}", plain.stdout);
+    for known in ["atomic:^ready$\n", "# both of its sides\natomic_in:^reader$\natomic_in:^writer$\n"] {
+        std::fs::write(desk.path("known"), known).unwrap();
+        let told = desk.relive(["races", "-q", "--annotations", "known"]);
+        assert_eq!(told.status, Some(0), "{told:?}");
+        assert!(told.stdout.starts_with("no data races"), "{}", told.stdout);
+        assert!(!told.stdout.contains("data: 4 bytes"), "{}", told.stdout);
+    }
+    std::fs::write(desk.path("known"), "atomic:ready\nrace:data\n").unwrap();
+    let wrong = desk.relive(["races", "-q", "--annotations", "known"]);
+    assert_eq!(wrong.status, Some(125));
+    assert!(wrong.stderr.contains("known:2: not an annotation"), "{}", wrong.stderr);
 }
 
 #[test]

@@ -312,7 +312,22 @@ fn the_page_of_the_command_line_is_current() {
     let mut page = "# Command line\n\nMade from the definitions in `crates/cli/src/args.rs`; to make it again, run\n\n\
         ```\nRELIVE_WRITE_DOCS=1 cargo test -p relive --test reading\n```\n"
         .to_owned();
-    for command in ["", "record", "replay", "stats", "dump", "ls", "rm", "doctor", "completions", "man"] {
+    for command in [
+        "",
+        "record",
+        "replay",
+        "races",
+        "run",
+        "stats",
+        "dump",
+        "pack",
+        "unpack",
+        "ls",
+        "rm",
+        "doctor",
+        "completions",
+        "man",
+    ] {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let help = store.command(&arguments).env("COLUMNS", "100").output().expect("relive starts").stdout;
         let help = String::from_utf8(help).expect("UTF-8");

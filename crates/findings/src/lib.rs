@@ -10,6 +10,7 @@
 //! Nothing in here knows how races are found, and nothing prints.
 #![forbid(unsafe_code)]
 
+pub mod annotations;
 pub mod fingerprint;
 mod json;
 pub mod locate;
@@ -24,6 +25,7 @@ pub mod suppressions;
 pub mod text;
 pub mod wire;
 
+pub use annotations::Annotations;
 pub use report::{Options, Report, Verdict};
 pub use suppressions::Suppressions;
 pub use text::Style;

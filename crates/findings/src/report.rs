@@ -8,6 +8,7 @@ mod atomics;
 mod grouping;
 mod naming;
 
+use crate::annotations::Annotations;
 use crate::fingerprint;
 use crate::names::{DEBUG_ROOT, Frame, Global, Local};
 use crate::raw::{AccessKind, Certainty, RaceKind, RawDivergence, RawReport, RawUnobserved, Setting};
@@ -19,6 +20,8 @@ use std::path::PathBuf;
 pub struct Options {
     /// What nobody wants to hear of.
     pub suppressions: Suppressions,
+    /// What the user knows of variables and functions.
+    pub annotations: Annotations,
     /// Where debug information is looked for besides the modules themselves.
     pub debug_roots: Vec<PathBuf>,
     /// Modules whose files are now elsewhere: path in the recording, path now.
@@ -27,7 +30,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { suppressions: Suppressions::default(), debug_roots: vec![DEBUG_ROOT.into()], relocated: Vec::new() }
+        Self {
+            suppressions: Suppressions::default(),
+            annotations: Annotations::default(),
+            debug_roots: vec![DEBUG_ROOT.into()],
+            relocated: Vec::new(),
+        }
     }
 }
 
@@ -250,7 +258,9 @@ impl Report {
         let raw = &crate::locate::located(raw, &options.relocated);
         let namer = naming::Namer::new(raw, options);
         let mut races: Vec<Race> = raw.races.iter().map(|race| namer.race(race)).collect();
-        races.iter_mut().for_each(atomics::classify);
+        for race in &mut races {
+            atomics::classify(race, &options.annotations);
+        }
         let atomics =
             races.iter().filter(|race| race.atomic.is_some()).map(|race| (race.address, race.bytes)).collect();
         let mut races = grouping::group(races);

@@ -193,7 +193,7 @@ pub fn suggestion(stacks: [&[Frame]; 2]) -> Option<String> {
 }
 
 /// Whether `text` fits `pattern`.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let (at_start, pattern) = pattern.strip_prefix('^').map_or((false, pattern), |rest| (true, rest));
     let (at_end, pattern) = pattern.strip_suffix('$').map_or((false, pattern), |rest| (true, rest));
     let mut parts = pattern.split('*');

@@ -138,6 +138,7 @@ fn enter_replay(thread: &mut Thread) {
     thread.replay.slot().tid.store(thread.tid, Ordering::Relaxed);
     thread.replay.slot().pid.store(runtime::pid(), Ordering::Relaxed);
     alone::begin();
+    replay::tell_if_due(&mut thread.replay);
 }
 
 /// What a new thread starts from, made by its parent.

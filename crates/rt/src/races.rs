@@ -235,6 +235,11 @@ pub(crate) fn watched_lines() -> Vec<(u64, u64)> {
     lines.into_iter().flatten().collect()
 }
 
+/// The instructions whose executions are counted, in the second pass.
+pub(crate) fn counted() -> [u64; 2] {
+    second::Second::counted()
+}
+
 extern "C" fn carry_out(act: usize) {
     // SAFETY: `act` waits for this with its argument borrowed.
     let act = unsafe { &*(act as *const Act<'_>) };

@@ -20,7 +20,9 @@
 
 pub mod calls;
 pub mod cursor;
+mod end;
 pub mod signals;
+mod stops;
 pub mod strike;
 pub mod turn;
 
@@ -32,11 +34,13 @@ use crate::thread::{self, Thread};
 use crate::writer;
 use core::sync::atomic::Ordering;
 use cursor::Cursor;
+use end::{past_the_end, past_the_end_of_calls};
 use relive_order::{CheckHash, Kind};
 use relive_sys::syscall::number::{BRK, FSTAT, IOCTL, MMAP, MPROTECT, MUNMAP, NEWFSTATAT};
 use relive_trace::control::{TurnSlot, cause, flag, turn as state};
 use relive_trace::record::Record;
 pub use signals::{deliver_before_event, deliver_computing, deliver_due, is_due};
+pub use stops::tell_if_due;
 pub use turn::joined;
 
 const KNOWN: usize = 32;
@@ -87,6 +91,8 @@ pub struct Replay {
     /// By the learnt order: no record of any kind stands before this event, and it is not behind the last one.
     /// A lower bound: cursors only move on.
     quiet_until: u64,
+    /// A debugger is told when so many events are complete.
+    stop: Option<stops::Due>,
     /// Sleeps since the event of this number.
     sleeps: (u64, u32),
     /// What is known of other threads' progress, by the learnt order written so far.
@@ -111,6 +117,7 @@ impl Replay {
             joined: false,
             rule: Rule::Timestamps,
             quiet_until: 0,
+            stop: None,
             sleeps: (0, 0),
             known: [(u32::MAX, 0); KNOWN],
         }
@@ -148,6 +155,7 @@ impl Replay {
         if self.rule != Rule::Derived {
             self.order = Cursor::new(stream, |r| matches!(r, Record::Pair { .. }));
         }
+        self.stop = stops::Due::of(index);
         self.foresee();
         self.look_ahead();
     }
@@ -159,6 +167,9 @@ impl Replay {
             Rule::Derived => to(&self.values).min(to(&self.derived)).min(self.total),
             _ => 0,
         };
+        if let Some(due) = &self.stop {
+            self.quiet_until = self.quiet_until.min(due.event());
+        }
     }
 
     /// Whether nothing was recorded of the thread's next event, nor stands behind it: it waits for nobody, succeeds,
@@ -277,6 +288,7 @@ fn leave_recorded(kind: Kind, cells: &[&Cell], exact: bool) {
         }
     }
     thread.replay.publish();
+    stops::tell_if_due(&mut thread.replay);
     deliver_computing();
     calls::say_if_done();
     acting().replay.look_ahead();
@@ -472,34 +484,6 @@ impl Thread {
         *known = (other, events);
         writer::append(self, Record::Wait { thread: other, events });
     }
-}
-
-#[cold]
-fn past_the_end(thread: &mut Thread, kind: Kind, place: usize) -> ! {
-    let r = &thread.replay;
-    // Behind its start routine a thread may still run destructors; the end of the process may have cut those off.
-    if r.finished_in_recording && !thread.finished {
-        report::diverge_plain(cause::MORE_EVENTS, thread.index, Some(kind), r.events, place);
-    }
-    r.slot().kind.store(kind as u32, Ordering::Relaxed);
-    r.slot().place.store(place as u64, Ordering::Relaxed);
-    park(r)
-}
-
-/// The recording ends here.
-#[cold]
-fn park(r: &Replay) -> ! {
-    r.slot().state.store(state::PARKED, Ordering::Release);
-    runtime::ring();
-    report::hold()
-}
-
-#[cold]
-fn past_the_end_of_calls(thread: &mut Thread, number: usize) -> ! {
-    if thread.replay.finished_in_recording && !thread.finished {
-        calls::diverge(number);
-    }
-    park(&thread.replay)
 }
 
 /// The object was not free at this thread's turn: somebody acts who was not recorded.

@@ -1,6 +1,7 @@
 //! gdb on a replay: only the program gets the library and the recorded environment.
 
 use crate::launch::{ENV_PRELOAD, Launch};
+use crate::replay::Meeting;
 use relive_trace::control::ENV_CONTROL;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,7 +15,9 @@ const OUR_SIGNALS: &str = "handle SIGSYS SIGILL nostop noprint pass";
 /// How gdb is to be run.
 #[derive(Clone, Copy, Debug)]
 pub struct Debugger<'a> {
-    /// Commands that it runs at its start.
+    /// A race that it is to lead to.
+    pub meeting: Option<&'a Meeting>,
+    /// Commands that it runs at its start, or when it is there.
     pub commands: &'a [String],
     /// It ends after them.
     pub batch: bool,
@@ -29,7 +32,13 @@ pub struct Debugger<'a> {
 /// The libraries' names in the process are those of the recording; in a packed trace they stand below `root`.
 ///
 /// The starter follows scripts by itself, so that gdb can be given the `executable` that has the symbols.
-pub fn command(launch: &Launch<'_>, executable: &Path, root: Option<&Path>, debugger: &Debugger<'_>) -> Command {
+pub fn command(
+    launch: &Launch<'_>,
+    executable: &Path,
+    root: Option<&Path>,
+    script: Option<&Path>,
+    debugger: &Debugger<'_>,
+) -> Command {
     let mut gdb = Command::new("gdb");
     gdb.arg("-q");
     if let Some(root) = root {
@@ -40,12 +49,7 @@ pub fn command(launch: &Launch<'_>, executable: &Path, root: Option<&Path>, debu
     gdb.arg("-ex").arg(wrapper(launch)).args(["-ex", OUR_SIGNALS]);
     // The shell is ours to choose: the user's may read files that change the environment.
     gdb.env("SHELL", "/bin/sh");
-    for command in debugger.commands {
-        gdb.arg("-ex").arg(command);
-    }
-    if debugger.batch {
-        gdb.arg("-batch");
-    }
+    add_commands(&mut gdb, script, debugger);
     let program = if launch.start.is_some() { executable } else { launch.path };
     gdb.arg("--args").arg(program).args(launch.command.iter().skip(1));
     if let Some(folder) = launch.folder {
@@ -61,20 +65,28 @@ fn set(name: &str, value: &Path) -> OsString {
 }
 
 /// The command that attaches gdb to the process `pid`, which runs `program`: the kernel would name the starter.
-pub fn attach(pid: u32, program: Option<&Path>, debugger: &Debugger<'_>) -> Command {
+pub fn attach(pid: u32, program: Option<&Path>, script: Option<&Path>, debugger: &Debugger<'_>) -> Command {
     let mut gdb = Command::new("gdb");
     gdb.arg("-q");
     if let Some(program) = program {
         gdb.arg(program);
     }
     gdb.arg("-p").arg(pid.to_string()).args(["-ex", OUR_SIGNALS]);
+    add_commands(&mut gdb, script, debugger);
+    gdb
+}
+
+/// Those of `script` come before the user's.
+fn add_commands(gdb: &mut Command, script: Option<&Path>, debugger: &Debugger<'_>) {
+    if let Some(script) = script {
+        gdb.arg("-x").arg(script);
+    }
     for command in debugger.commands {
         gdb.arg("-ex").arg(command);
     }
     if debugger.batch {
         gdb.arg("-batch");
     }
-    gdb
 }
 
 fn wrapper(launch: &Launch<'_>) -> OsString {
@@ -136,7 +148,8 @@ mod tests {
             capture: false,
             start: None,
         };
-        let gdb = command(&launch, Path::new("/e"), None, &Debugger { commands: &["run".to_owned()], batch: true });
+        let debugger = Debugger { meeting: None, commands: &["run".to_owned()], batch: true };
+        let gdb = command(&launch, Path::new("/e"), None, None, &debugger);
         let arguments: Vec<_> = gdb.get_args().map(|argument| argument.to_str().unwrap()).collect();
         let wrapper = r"set exec-wrapper 'env' '-i' 'A=it'\''s $x' 'LD_PRELOAD=/l.so:/m.so' 'RELIVE_CONTROL=/c'";
         assert_eq!(

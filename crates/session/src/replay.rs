@@ -38,14 +38,20 @@ use std::time::{Duration, Instant};
 mod cast;
 mod debugging;
 mod ending;
+mod known;
 mod learning;
+mod meeting;
+mod progress;
 mod races;
 
 use cast::Cast;
 pub use debugging::Note;
 pub use ending::Ending;
 use ending::Run;
+pub use known::{KnownRace, KnownRaces};
 pub use learning::{NotLearnt, Rule};
+pub use meeting::{MeetError, Meeting};
+pub use progress::Progress;
 pub use races::{Hunt, Pass};
 
 /// A recording that is to be replayed.
@@ -64,6 +70,7 @@ pub struct Replayer {
     cast: Cast,
     /// Whether it runs under the translator, and what for.
     instrument: Instrument,
+    progress: Progress,
 }
 
 /// What a replay does besides.
@@ -214,6 +221,7 @@ impl Replayer {
             working,
             cast,
             instrument: Instrument::default(),
+            progress: Progress::default(),
         })
     }
 
@@ -254,6 +262,7 @@ impl Replayer {
         let shared = self.prepare(rule, 0)?;
         let service = Service::start(Arc::clone(&shared), rule.folder(&self.folder).to_owned(), Series::Learnt)?;
         let mut child = self.start(&shared, &held, output.is_some())?;
+        self.progress.set(Some(Arc::clone(&shared)));
         let stdout = child.stdout.take();
         let leader = Watched::new(child)?;
         let ending = thread::scope(|scope| {
@@ -264,7 +273,9 @@ impl Replayer {
             let ending = run.to_the_end();
             kill_all(&shared);
             ending
-        })?;
+        });
+        self.progress.set(None);
+        let ending = ending?;
         let faithful = !matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. });
         // The watch for a passage compares words in which only replays by timestamps keep the clocks of mutexes.
         let watched = shared.control().survey.answered.load(Relaxed) > 0;
@@ -273,6 +284,11 @@ impl Replayer {
         drop(service);
         rule.clean();
         Ok(Replayed { ending, not_learnt })
+    }
+
+    /// How far its replays have come.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// The recording.

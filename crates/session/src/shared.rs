@@ -5,7 +5,9 @@
 //! written through the file before the program starts and never read again.
 
 use relive_sys::start::TOLD;
-use relive_trace::control::{CONTROL_MAGIC, CPUID_LEAVES, Control, FOLDER_BYTES_MAX, SHARED_FILES, TOLD_MAX, TurnSlot};
+use relive_trace::control::{
+    CONTROL_MAGIC, CPUID_LEAVES, Control, FOLDER_BYTES_MAX, SHARED_FILES, STOPS, Stop, TOLD_MAX, TurnSlot,
+};
 use relive_trace::layout::FORMAT_VERSION;
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::fs::{self, File};
@@ -120,6 +122,20 @@ impl Shared {
             let entry = offset_of!(Control, told) + index * size_of::<[u64; 2]>();
             head.u64(entry, kind)?;
             head.u64(entry + size_of::<u64>(), value)?;
+        }
+        Ok(())
+    }
+
+    /// Says at which events of which threads a debugger is to be told.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn stop_at(&self, stops: &[(u32, u64)]) -> io::Result<()> {
+        let head = Head { file: &self.file };
+        for (index, &(thread, event)) in stops.iter().take(STOPS).enumerate() {
+            let stop = offset_of!(Control, stops) + index * size_of::<Stop>();
+            head.u64(stop + offset_of!(Stop, thread), u64::from(thread) + 1)?;
+            head.u64(stop + offset_of!(Stop, event), event)?;
         }
         Ok(())
     }

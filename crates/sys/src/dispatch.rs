@@ -74,22 +74,23 @@ pub fn install(handler: Handler) -> bool {
 
 /// A handler of ours that may be interrupted by itself.
 pub(crate) fn action_of(handler: Handler) -> KernelAction {
-    let restorer = relive_restorer as *const () as usize;
+    let restorer = relive_sigaction_restorer as *const () as usize;
     KernelAction { handler: handler as usize, flags: SA_SIGINFO | SA_RESTORER | SA_NODEFER, restorer, mask: 0 }
 }
 
 // Ends a handler. No call frame information: unwinders and debuggers know a signal frame by these very bytes. They
-// look for information at the byte before, which must not belong to a function that has some.
+// look for information at the byte before, which must not belong to a function that has some. gdb looks at the bytes only
+// where the symbol's name has `sigaction` in it.
 global_asm!(
     ".balign 16",
     ".skip 16, 0x90",
-    ".globl relive_restorer",
-    ".hidden relive_restorer",
-    ".type relive_restorer,@function",
-    "relive_restorer:",
+    ".globl relive_sigaction_restorer",
+    ".hidden relive_sigaction_restorer",
+    ".type relive_sigaction_restorer,@function",
+    "relive_sigaction_restorer:",
     "mov rax, 15",
     "syscall",
-    ".size relive_restorer, . - relive_restorer",
+    ".size relive_sigaction_restorer, . - relive_sigaction_restorer",
 );
 
 global_asm!(
@@ -213,7 +214,7 @@ unsafe extern "C" {
     fn relive_program_call(number: usize, arguments: *const [usize; 6]) -> isize;
     static relive_program_call_end: [u8; 0];
     fn relive_program_clone();
-    fn relive_restorer();
+    fn relive_sigaction_restorer();
 }
 
 /// Makes a call of the program's. A signal that arrives meanwhile finds the thread at a place that
@@ -237,7 +238,7 @@ const RED_ZONE: u64 = 128;
 impl Context {
     /// Ends the program's own handler, whose frame stands where the stack pointer points, once ours has returned.
     pub fn leave_handler(&mut self) {
-        self.set_place(relive_restorer as *const () as usize);
+        self.set_place(relive_sigaction_restorer as *const () as usize);
     }
 
     /// Makes the trapped `clone`, which gives the child the stack `argument 1`, once our handler has returned. The child

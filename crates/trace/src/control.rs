@@ -37,6 +37,8 @@ pub const KNOWN_SITES: usize = 640;
 pub const SHARED_FILES: usize = 2048;
 /// Leaves of the processor's description, at most.
 pub const CPUID_LEAVES: usize = 256;
+/// Places at which a debugger is told of a thread: the two accesses of a race.
+pub const STOPS: usize = 2;
 /// Bytes of the folder's path, at most.
 pub const FOLDER_BYTES_MAX: usize = 4096;
 
@@ -175,6 +177,18 @@ pub struct Control {
     pub cpuid: Cpuid,
     /// What a replaying process wants to know of its own code.
     pub survey: Survey,
+    /// Where a debugger is to be told of a thread (replay).
+    pub stops: [Stop; STOPS],
+}
+
+/// A place in the recorded order at which a thread of a replay calls a function that a debugger knows.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Stop {
+    /// The thread's index and one more; 0 for none.
+    pub thread: u64,
+    /// So many events of it are complete.
+    pub event: u64,
 }
 
 /// What the recording's processor says of itself: programs get it from here.

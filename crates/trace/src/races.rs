@@ -26,6 +26,10 @@ pub mod word {
     /// What was not observed, in place of a line iced's number of a mnemonic, and how often it was executed.
     pub const UNKNOWN: u64 = 3;
 
+    /// How often a thread comes to the instruction at this address is to be counted, in place of a line the address;
+    /// two of these at most.
+    pub const COUNTED: u64 = 4;
+
     /// Why something was not observed.
     pub mod not_translated {
         /// A piece of code that can't be translated ran natively.

@@ -59,7 +59,7 @@ pub(super) fn visit<S: Sink>(found: &Found, accesses: &Accesses<'_, S>, visit: &
     let source = run(found.address);
     let target = run(found.context.general[RDI] & address_mask);
     let count = found.context.general[RCX] & address_mask;
-    let mut segment = Segment { accesses, memory: visit.memory() };
+    let mut segment = Segment { accesses, memory: visit.memory(), stored: None };
     let mut touch = |run: Run, count: u64, kind| {
         if count > 0 {
             segment.touch(&found.context, run.lowest(0, count), count * element, kind);

@@ -54,7 +54,12 @@ fn each_access_to_a_watched_line_is_told_before_it_happens() {
             let expected = [(8, 8, Kind::Write), (8, 8, Kind::Read), (-2, 4, Kind::Write)];
             for ((context, access), (offset, bytes, kind)) in three.iter().zip(expected) {
                 let address = watched.wrapping_add_signed(offset);
-                assert_eq!(*access, WatchedAccess { address, bytes, kind });
+                let stored = match offset {
+                    8 if kind == Kind::Write => Some(100 + round as u64),
+                    -2 => Some(0),
+                    _ => None,
+                };
+                assert_eq!(*access, WatchedAccess { address, bytes, kind, stored });
                 // rdi, rsi, rcx and the stack as they are then.
                 assert_eq!((context.general[7], context.general[1]), (watched, 5 - round as u64));
                 assert_eq!(context.general[6], 100 + round as u64);
@@ -117,6 +122,77 @@ fn accesses_of_every_manner_are_told() {
     // Of elements at -8 and 0 the second is in the line.
     one(masked, &[(0, 4, Kind::Write)]);
     one(|a| a.mov(qword_ptr(rdi + 64), rax).unwrap(), &[]);
+}
+
+/// What an instruction stores at rdi, where 40 stands, with the carry set and rsi and xmm1 as given.
+fn stored(write: impl Fn(&mut CodeAssembler)) -> Option<u64> {
+    let data = words(128);
+    let watched = data.as_mut_ptr() as u64 + 512;
+    let f = Code::new(|a, _| {
+        a.mov(r8d, 40).unwrap();
+        a.mov(qword_ptr(rdi + 64), r8).unwrap();
+        a.mov(rax, -1i64).unwrap();
+        a.movq(xmm1, rsi).unwrap();
+        a.punpcklqdq(xmm1, xmm1).unwrap();
+        a.stc().unwrap();
+        a.lea(r9, qword_ptr(rdi + 64)).unwrap();
+        write(a);
+        a.ret().unwrap();
+    });
+    let mut observed = watching(Bits::Extract, watched / 64 + 1);
+    observed.call(f, [watched, 0x1234_5678_9ABC_DEF0, 0, 3, 0, 0]);
+    let told = told(&observed);
+    observed.take();
+    // The first one lays 40 there.
+    assert_eq!((told[0].1.stored, told.len()), (Some(40), 2));
+    let (after, bytes) = (data[(512 + 64) / 8], told[1].1.bytes);
+    let stored = told[1].1.stored;
+    let mask = if bytes < 8 { (1 << (bytes * 8)) - 1 } else { u64::MAX };
+    assert!(stored.is_none_or(|stored| stored == after & mask), "{stored:x?} is told and {after:x} is there");
+    stored
+}
+
+type Write<'a> = &'a dyn Fn(&mut CodeAssembler);
+
+#[test]
+fn what_is_stored_is_told_where_the_operands_say_it() {
+    const SOURCE: u64 = 0x1234_5678_9ABC_DEF0;
+    let same = [
+        stored(|a| a.mov(qword_ptr(r9), rsi).unwrap()),
+        stored(|a| a.movnti(qword_ptr(r9), rsi).unwrap()),
+        stored(|a| a.movq(qword_ptr(r9), xmm1).unwrap()),
+        stored(|a| a.vmovsd(qword_ptr(r9), xmm1).unwrap()),
+        stored(|a| a.movhps(qword_ptr(r9), xmm1).unwrap()),
+        stored(|a| a.xchg(qword_ptr(r9), rsi).unwrap()),
+    ];
+    assert_eq!(same, [Some(SOURCE); 6]);
+    let known: [(Write<'_>, u64); 20] = [
+        (&|a| a.mov(dword_ptr(r9), esi).unwrap(), 0x9ABC_DEF0),
+        (&|a| a.mov(byte_ptr(rdi + 64), ah).unwrap(), 0xFF),
+        (&|a| a.mov(dword_ptr(r9), -1).unwrap(), 0xFFFF_FFFF),
+        (&|a| a.movd(dword_ptr(r9), xmm1).unwrap(), 0x9ABC_DEF0),
+        (&|a| a.movbe(word_ptr(r9), si).unwrap(), 0xF0DE),
+        (&|a| a.add(qword_ptr(r9), 2).unwrap(), 42),
+        (&|a| a.adc(qword_ptr(r9), 2).unwrap(), 43),
+        (&|a| a.sub(word_ptr(r9), 41).unwrap(), 0xFFFF),
+        (&|a| a.sbb(dword_ptr(r9), 0).unwrap(), 39),
+        (&|a| a.and(dword_ptr(r9), 8).unwrap(), 8),
+        (&|a| a.or(byte_ptr(r9), 3).unwrap(), 43),
+        (&|a| a.xor(byte_ptr(r9), 0xF0u32).unwrap(), 0xD8),
+        (&|a| a.inc(dword_ptr(r9)).unwrap(), 41),
+        (&|a| a.dec(byte_ptr(r9)).unwrap(), 39),
+        (&|a| a.not(byte_ptr(r9)).unwrap(), 0xD7),
+        (&|a| a.neg(word_ptr(r9)).unwrap(), 0xFFD8),
+        (&|a| a.shl(dword_ptr(r9), cl).unwrap(), 320),
+        (&|a| a.shr(dword_ptr(r9), 1).unwrap(), 20),
+        (&|a| a.lock().xadd(dword_ptr(r9), ecx).unwrap(), 43),
+        (&|a| a.lock().cmpxchg(dword_ptr(r9), ecx).unwrap(), 40),
+    ];
+    for (number, (write, expected)) in known.into_iter().enumerate() {
+        assert_eq!(stored(write), Some(expected), "{number}");
+    }
+    assert_eq!(stored(|a| a.setb(byte_ptr(r9)).unwrap()), None);
+    assert_eq!(stored(|a| a.movups(xmmword_ptr(r9), xmm1).unwrap()), None);
 }
 
 #[test]

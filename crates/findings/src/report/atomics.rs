@@ -2,10 +2,11 @@
 //!
 //! On x86-64 an atomic load and most atomic stores are plain moves, so the process that
 //! replays can't tell. Debug information often can: the variable's type is an atomic one, or
-//! the access was inlined from the library's atomics. Two atomic accesses do not race; an
+//! the access was inlined from the library's atomics; or the user says so. Two atomic accesses do not race; an
 //! atomic one and a plain one do.
 
 use super::{Access, Object, Race};
+use crate::annotations::Annotations;
 use crate::raw::{AccessKind, Certainty, RaceKind};
 
 /// What atomic operations of C++ and Rust are inlined from.
@@ -19,14 +20,14 @@ const ATOMIC_FUNCTIONS: [&str; 6] = [
 ];
 
 /// Makes a race a possible one where debug information says that it is none.
-pub(super) fn classify(race: &mut Race) {
-    race.atomic = reason(race);
+pub(super) fn classify(race: &mut Race, annotations: &Annotations) {
+    race.atomic = reason(race, annotations);
     if race.atomic.is_some() {
         race.certainty = Certainty::PossibleAtomic;
     }
 }
 
-fn reason(race: &Race) -> Option<&'static str> {
+fn reason(race: &Race, annotations: &Annotations) -> Option<&'static str> {
     if race.kind != RaceKind::Data {
         return None;
     }
@@ -38,8 +39,15 @@ fn reason(race: &Race) -> Option<&'static str> {
     if declared {
         return Some("it is declared atomic");
     }
+    if annotations.name_variable(&race.object) {
+        return Some("an annotation says that it is");
+    }
     let [first, second] = &race.accesses;
-    (is_atomic(first) && is_atomic(second)).then_some("both are atomic operations of the source")
+    if is_atomic(first) && is_atomic(second) {
+        return Some("both are atomic operations of the source");
+    }
+    let annotated = race.accesses.iter().all(|access| is_atomic(access) || annotations.name_function_of(access));
+    annotated.then_some("an annotation says that its accesses are atomic operations")
 }
 
 fn is_atomic(access: &Access) -> bool {

@@ -84,11 +84,21 @@ impl<'a> Namer<'a> {
         if let Some(block) = &race.block {
             return Object::Heap(self.block(block));
         }
-        let holds = |thread: &&RawThread| (thread.stack[0]..thread.stack[1]).contains(&race.address);
-        if let Some(owner) = self.raw.threads.iter().find(holds) {
+        if let Some(owner) = self.owner(race) {
             return Object::Stack { thread: owner.number, local: self.local(race, owner.number) };
         }
         self.symbols.global(race.address).map_or(Object::Unknown, Object::Global)
+    }
+
+    /// The thread on whose stack the bytes lie. Of several that had it one after the other, one that races or created
+    /// one of those that do.
+    fn owner(&self, race: &RawRace) -> Option<&'a RawThread> {
+        let holds = |thread: &&RawThread| (thread.stack[0]..thread.stack[1]).contains(&race.address);
+        let party = |number| race.accesses.iter().any(|access| access.thread == number);
+        let creator = |number| self.raw.threads.iter().any(|thread| party(thread.number) && thread.creator == number);
+        let holders = || self.raw.threads.iter().filter(holds);
+        let near = holders().find(|thread| party(thread.number));
+        near.or_else(|| holders().find(|thread| creator(thread.number))).or_else(|| holders().next())
     }
 
     fn block(&self, raw: &RawBlock) -> Block {

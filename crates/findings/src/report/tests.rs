@@ -117,7 +117,7 @@ fn a_declared_atomic_and_two_atomic_operations_are_no_certain_race() {
     let certainty = |change: &dyn Fn(&mut super::Race)| {
         let mut race = made_up::race();
         change(&mut race);
-        atomics::classify(&mut race);
+        atomics::classify(&mut race, &crate::Annotations::default());
         (race.certainty, race.atomic.is_some())
     };
     let inlined = |function: &str| Frame { function: Some(function.to_owned()), ..made_up::frame("f", 1, 2) };

@@ -8,10 +8,12 @@ use super::ledger::{Ledger, given};
 use super::{Access, Pass};
 use crate::{thread, translation};
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relive_order::Kind;
 use relive_race::{Clock, Clocks, Detail, Frontier, Pair, Standing, Told, Touch, Variables};
+use relive_sys::maps;
 use relive_trace::races::told::STACK_WORDS_MAX;
 use relive_trace::races::{TOLD, WATCH, word};
 
@@ -42,6 +44,8 @@ pub(super) struct Second {
 struct Record {
     thread: u32,
     event: u64,
+    /// How often it came to the counted instructions since then.
+    passes: [u64; 2],
     touch: Touch,
     address: u64,
     size: u64,
@@ -54,10 +58,12 @@ struct Record {
 }
 
 /// A lock that a thread holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 struct Held {
     key: u64,
     shared: bool,
+    /// Where it was taken.
+    taken: Arc<Vec<u64>>,
 }
 
 #[derive(Clone, Copy)]
@@ -78,8 +84,12 @@ struct Past {
     repeated: u32,
     /// Synchronisation variables that it has read since, of which it may know more by now: see [`Second::settle`].
     read: Vec<Range<u64>>,
+    /// How often it had come to the counted instructions by then.
+    passed: [u64; 2],
     /// Who made it, and where.
     created: Option<Origin>,
+    /// Where its stack is, once that is known.
+    stack: Range<u64>,
     /// Whether the launcher knows that.
     told: bool,
 }
@@ -136,14 +146,42 @@ impl Second {
     /// The lines to watch, with the bytes of each, in order.
     pub(super) fn lines() -> BTreeMap<u64, u64> {
         let mut lines = BTreeMap::new();
-        for record in given(WATCH).chunks_exact(word::COUNT) {
+        for record in given(WATCH).chunks_exact(word::COUNT).filter(|record| record[0] != word::COUNTED) {
             *lines.entry(record[1]).or_default() |= record[2];
         }
         lines
     }
 
+    /// The instructions whose executions are counted; 0 for none.
+    pub(super) fn counted() -> [u64; 2] {
+        let given = given(WATCH);
+        let mut counted = given.chunks_exact(word::COUNT).filter(|record| record[0] == word::COUNTED);
+        [0; 2].map(|none| counted.next().map_or(none, |record| record[1]))
+    }
+
+    /// The process has this thread alone, and begins anew.
+    pub(super) fn fork(&mut self, pass: Pass, me: u32) {
+        *self = Self::new(pass);
+        if pass == Pass::Second {
+            self.threads.entry(me).or_default().passed = translation::passes();
+        }
+    }
+
     pub(super) fn created(&mut self, me: u32, child: u32) {
         self.threads.entry(child).or_default().created = Some(Origin::here(me));
+        self.has_stack(me, translation::registers().0[RSP]);
+    }
+
+    /// The calling thread runs on a stack: others that had it are gone.
+    fn has_stack(&mut self, me: u32, pointer: u64) {
+        let past = self.threads.entry(me).or_default();
+        if past.stack.is_empty() {
+            let own = stack_of_caller(pointer);
+            for other in self.threads.values_mut().filter(|other| other.stack.contains(&own.start)) {
+                other.stack = 0..0;
+            }
+            self.threads.entry(me).or_default().stack = own;
+        }
     }
 
     /// A block was given out. What was there before is gone.
@@ -167,6 +205,7 @@ impl Second {
 
     /// An event of a thread: the nearest one behind its accesses since the last.
     pub(super) fn event(&mut self, me: u32, kind: Kind, key: u64) {
+        self.has_stack(me, translation::registers().0[RSP]);
         let now = Operation { event: thread::current().replay.events() + 1, kind, key };
         let past = self.threads.entry(me).or_default();
         for record in past.open.drain(..) {
@@ -176,10 +215,11 @@ impl Second {
         }
         past.last = Some(now);
         past.repeated = 0;
+        past.passed = translation::passes();
         let shared = kind == Kind::ReadLock;
         match kind {
             Kind::Lock | Kind::SpinLock | Kind::WriteLock | Kind::ReadLock | Kind::Wake => {
-                past.locks.push(Held { key, shared });
+                past.locks.push(Held { key, shared, taken: lock_place(&past.stack) });
             }
             Kind::Unlock | Kind::SpinUnlock | Kind::RwUnlock | Kind::WaitRelease => {
                 if let Some(at) = past.locks.iter().rposition(|held| held.key == key) {
@@ -236,6 +276,7 @@ impl Second {
     }
 
     fn keep(&mut self, me: u32, clock: &Clock, access: &Access) {
+        self.has_stack(me, access.general[RSP]);
         // Loops over racing data: the stack is what costs.
         let records = &self.records;
         let here = |record| records.get(&record).is_some_and(|kept| kept.snapshot[0] == access.ip);
@@ -251,11 +292,12 @@ impl Second {
         let kept = Record {
             thread: me,
             event: thread::current().replay.events(),
+            passes: since(past.passed, translation::passes()),
             touch: access.touch,
             address: access.range.start,
             size: access.range.end - access.range.start,
             value: access.value,
-            snapshot: snapshot(&access.general, access.ip),
+            snapshot: snapshot(&access.general, access.ip, STACK_WORDS_MAX),
             locks: past.locks.clone(),
             before: past.last,
             after: None,
@@ -298,12 +340,12 @@ impl Second {
         }
         let certain = self.frontier.order().standing(&met.clocks[0], &met.clocks[1]) == Standing::First;
         let mut words = Vec::new();
-        for number in [older.thread, newer.thread] {
+        let owner = self.threads.iter().find(|(_, past)| past.stack.contains(&met.address())).map(|(&owner, _)| owner);
+        for number in [Some(older.thread), Some(newer.thread), owner].into_iter().flatten() {
             if let Some(past) = self.threads.get_mut(&number)
                 && !core::mem::replace(&mut past.told, true)
-                && let Some(created) = &past.created
             {
-                telling::thread(&mut words, number, created);
+                telling::thread(&mut words, number, past.created.as_ref(), &past.stack);
             }
         }
         telling::race(&mut words, met, certain, [older, newer]);
@@ -323,7 +365,7 @@ impl Origin {
     /// The calling thread, at the call by which it is here.
     fn here(thread: u32) -> Self {
         let (general, ip) = translation::registers();
-        Self { thread, snapshot: snapshot(&general, ip) }
+        Self { thread, snapshot: snapshot(&general, ip, STACK_WORDS_MAX) }
     }
 }
 
@@ -355,6 +397,10 @@ impl Met {
     }
 }
 
+fn since(before: [u64; 2], now: [u64; 2]) -> [u64; 2] {
+    [now[0] - before[0], now[1] - before[1]]
+}
+
 /// The bits of a mask as ranges.
 fn runs(mask: u64) -> impl Iterator<Item = Range<u64>> {
     let mut at = 0;
@@ -370,14 +416,54 @@ fn runs(mask: u64) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// The registers that an unwinder needs, and the words of the stack.
-fn snapshot(general: &[u64; 16], ip: u64) -> Vec<u64> {
+/// The stack pointer's number among the general registers.
+const RSP: usize = 4;
+/// Words of the stack where a lock was taken.
+const LOCK_STACK_WORDS: usize = 384;
+
+/// The stack of the calling thread, whose pointer is there.
+fn stack_of_caller(pointer: u64) -> Range<u64> {
+    if let Some(stack) = thread::current().stack {
+        return stack.bottom() as u64..(stack.bottom() + stack.size()) as u64;
+    }
+    let mut found = 0..0;
+    maps::each(|range| {
+        let range = range.start as u64..range.end as u64;
+        if range.contains(&pointer) {
+            found = range;
+        }
+    });
+    found
+}
+
+/// Where the calling thread takes a lock: without the kernel, because locks are taken often.
+fn lock_place(stack: &Range<u64>) -> Arc<Vec<u64>> {
+    let (general, ip) = translation::registers();
+    let pointer = general[RSP];
+    if !stack.contains(&pointer) || !pointer.is_multiple_of(8) {
+        return Arc::new(snapshot(&general, ip, LOCK_STACK_WORDS));
+    }
+    let count = (((stack.end - pointer) / 8) as usize).min(LOCK_STACK_WORDS);
+    let mut kept = Vec::with_capacity(registers(&general, ip).len() + count);
+    kept.extend(registers(&general, ip));
+    // SAFETY: the calling thread's own stack from its pointer up, within its mapping; others may write there meanwhile.
+    kept.extend((0..count).map(|index| unsafe { (pointer as *const u64).add(index).read_volatile() }));
+    Arc::new(kept)
+}
+
+/// The registers that an unwinder needs.
+fn registers(general: &[u64; 16], ip: u64) -> [u64; 8] {
     const RBX: usize = 3;
-    const RSP: usize = 4;
     const RBP: usize = 5;
-    let mut words = Vec::from([ip, general[RSP], general[RBP], general[RBX]]);
-    words.extend_from_slice(&general[12..16]);
+    let [.., r12, r13, r14, r15] = *general;
+    [ip, general[RSP], general[RBP], general[RBX], r12, r13, r14, r15]
+}
+
+/// Those registers, and words of the stack.
+fn snapshot(general: &[u64; 16], ip: u64, most: usize) -> Vec<u64> {
+    let mut words = Vec::from(registers(general, ip));
     let mut bytes = [0u8; STACK_WORDS_MAX * 8];
+    let bytes = &mut bytes[..most.min(STACK_WORDS_MAX) * 8];
     // Up to the end of the stack, by pages: the kernel gives a page or nothing of it.
     let mut read = 0;
     while read < bytes.len() {

@@ -349,7 +349,7 @@ impl State {
         // The others are gone in the middle of what they did.
         self.unchecked.store(0, Ordering::Relaxed);
         self.writers.lock().clear();
-        *self.second.lock() = Second::new(self.pass);
+        self.second.lock().fork(self.pass, me);
     }
 
     /// The thread's last call.

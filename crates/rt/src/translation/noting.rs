@@ -9,7 +9,7 @@ use crate::races::{self, Touch};
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use relive_accesses::{Accesses, Kind, Later, Segment, Sink, Tables, WatchedAccess};
+use relive_accesses::{Accesses, COUNTED, Kind, Later, Segment, Sink, Tables, WatchedAccess};
 use relive_dbi::{Context, Engine, Error, read_own_memory};
 use relive_race::{Line, pieces};
 use relive_sys::maps;
@@ -63,7 +63,7 @@ impl Sink for Watcher {
         let bytes = (access.bytes as usize).min(8);
         let read =
             touch == Touch::Read && access.bytes <= 8 && read_own_memory(access.address, &mut value[..bytes]) == bytes;
-        let value = read.then(|| u64::from_le_bytes(value));
+        let value = if read { Some(u64::from_le_bytes(value)) } else { access.stored };
         if races::access(&races::Access { touch, range, general: context.general, ip, value }) {
             Later::Told
         } else {
@@ -84,7 +84,7 @@ pub(super) unsafe fn begin(dispatched: bool) -> Result<(), Error> {
     let watched: &'static [AtomicU64] = unsafe { NonNull::slice_from_raw_parts(memory.cast(), places).as_ref() };
     let tool = Accesses::new(&TABLES, watched, Watcher(lines));
     // Where accesses are told one by one, each stands for its own instruction.
-    let tool = if lines.is_empty() { tool } else { tool.exactly() };
+    let tool = if lines.is_empty() { tool } else { tool.exactly().counting(races::counted()) };
     for &(line, _) in lines {
         let watched = tool.watch(line);
         assert!(watched.is_ok(), "there are twice as many places as lines");
@@ -136,6 +136,13 @@ pub(crate) fn registers() -> ([u64; 16], u64) {
     // SAFETY: as in `take_accesses`.
     let context = unsafe { noting().context() };
     (context.general, context.ip)
+}
+
+/// How often the calling thread came to each of the instructions that are counted. Natively.
+pub(crate) fn passes() -> [u64; COUNTED] {
+    let engine = noting();
+    // SAFETY: as in `take_accesses`.
+    engine.tool().passes(&unsafe { engine.tool_memory() })
 }
 
 /// Instructions whose bytes nobody can tell, by iced's numbers, and how often they ran.

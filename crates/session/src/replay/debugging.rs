@@ -44,13 +44,14 @@ impl Replayer {
         let rule = Rule::choose_quietly(&self.recording, &self.folder);
         let held = Held::new()?;
         let shared = self.prepare(&rule, flag::DEBUGGER)?;
+        let script = script(&shared, debugger, "run")?;
         shared.control().debugger.store(word::ATTACHED, Release);
         let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt)?;
         let (control, arguments, environment): (PathBuf, _, _) = (shared.path(), self.arguments(), self.environment());
         let launch = self.launch(Path::new(&control), &arguments, &environment);
         let (root, program) = (self.packed.as_ref(), self.recording.manifest.program.path.as_path());
         let executable = root.map_or(program.to_owned(), |root| root.find(program));
-        let mut command = gdb::command(&launch, &executable, root.map(Packed::root), debugger);
+        let mut command = gdb::command(&launch, &executable, root.map(Packed::root), script.as_deref(), debugger);
         let _limit = launch.start.as_ref().map(|start| Limit::enter(start.stack));
         let start = |cause| ReplayError::Start { path: PathBuf::from("gdb"), cause };
         let watched = Watched::new(held.released(|| command.spawn()).map_err(start)?)?;
@@ -71,6 +72,7 @@ impl Replayer {
         let rule = Rule::choose_quietly(&self.recording, &self.folder);
         let held = Held::new()?;
         let shared = self.prepare(&rule, flag::DEBUGGER)?;
+        let script = script(&shared, debugger, "continue")?;
         let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt)?;
         let root = Watched::new(self.start(&shared, &held, false)?)?;
         let run = Run { replayer: self, shared: &shared, watched: &root, held: &held, service: &service, rule: &rule };
@@ -78,7 +80,7 @@ impl Replayer {
             tell(note);
             Outcome::Exited(DIVERGED)
         } else {
-            let gdb = self.attach(number, &shared, debugger, &held)?;
+            let gdb = self.attach(number, &shared, script.as_deref(), debugger, &held)?;
             until_gdb_ends(&Run { watched: &Watched::new(gdb)?, ..run }, self.first_thread(number), tell)?
         };
         root.kill();
@@ -90,16 +92,30 @@ impl Replayer {
         self.recording.process(number).map_or(0, |process| process.main_thread)
     }
 
-    fn attach(&self, number: u32, shared: &Shared, debugger: &Debugger<'_>, held: &Held) -> Result<Child, ReplayError> {
+    fn attach(
+        &self,
+        number: u32,
+        shared: &Shared,
+        script: Option<&Path>,
+        debugger: &Debugger<'_>,
+        held: &Held,
+    ) -> Result<Child, ReplayError> {
         let member = lineage::members(&self.recording, &self.folder).into_iter().find(|member| member.index == number);
         let program = member.and_then(|member| member.program);
         // A script stands there for the program that reads it, which has the symbols.
         let program = program.map(|path| program::Program::find(&[path.clone().into()]).map_or(path, |p| p.executable));
         let pid = pid_of(shared, self.first_thread(number));
-        let mut command = gdb::attach(pid, program.as_deref(), debugger);
+        let mut command = gdb::attach(pid, program.as_deref(), script, debugger);
         let started = held.released(|| command.spawn());
         started.map_err(|cause| ReplayError::Start { path: PathBuf::from("gdb"), cause })
     }
+}
+
+/// Lays ready what leads to a race, if that is wanted; the commands for it begin the replay with `start`.
+fn script(shared: &Shared, debugger: &Debugger<'_>, start: &str) -> Result<Option<PathBuf>, ReplayError> {
+    let Some(meeting) = debugger.meeting else { return Ok(None) };
+    shared.stop_at(&meeting.events())?;
+    meeting.script(start).map(Some)
 }
 
 /// The tool's own exit status.

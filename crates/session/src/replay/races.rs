@@ -11,6 +11,7 @@ use relive_findings::{Options, Report, wire};
 use relive_trace::control::flag;
 use relive_trace::races::word::{self, not_translated};
 use relive_trace::races::{FOUND, TOLD, WATCH};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -36,50 +37,52 @@ pub struct Hunt {
     pub found: RawReport,
     /// The signal by which the user ended it.
     pub interrupted: Option<i32>,
+    pub(super) watched: Lines,
 }
 
 impl Replayer {
-    /// Looks for races. `tell` is called before each replay.
+    /// Looks for races. `tell` is called before each replay; `options` are those of the report to be made of it.
     ///
     /// # Errors
     /// [`ReplayError`] if it could not be started, or its folder can't be used.
-    pub fn races(mut self, tell: &mut dyn FnMut(Pass)) -> Result<Hunt, ReplayError> {
+    pub fn races(mut self, options: &Options, tell: &mut dyn FnMut(Pass)) -> Result<Hunt, ReplayError> {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
         tell(Pass::First);
         let first = self.pass(flag::RACES, &folder.0)?;
         let (lines, missed) = folder.found().map_err(ReplayError::Races)?;
         let bytes = lines.racing.values().map(|racing| u64::from(racing.count_ones())).sum();
         let mut found = RawReport { complete: true, unobserved: missed, ..RawReport::default() };
-        let mut last = first;
+        let (mut last, mut watched) = (first, lines);
         if bytes > 0 && !matches!(last.ending, Ending::Interrupted(_)) {
-            (found, last) = self.watched(&folder, lines, &found, &mut || tell(Pass::Second { bytes }))?;
+            (found, last) =
+                self.watched(&folder, &mut watched, &found, options, &mut || tell(Pass::Second { bytes }))?;
         }
         if let Ending::Diverged(report) = &last.ending {
             found.diverged = Some(RawDivergence { thread: NO_THREAD, event: 0, what: report.headline.clone() });
         }
         found.threads = self.threads(&found.threads);
         let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
-        Ok(Hunt { found, interrupted })
+        Ok(Hunt { found, interrupted, watched })
     }
 
-    /// The second replay, and again where debug information says of racing bytes that they are atomic: what they order is
+    /// The second replay, and again where debug information or the user says of racing bytes that they are atomic: what they order is
     /// known only then.
     fn watched(
         &mut self,
         folder: &Scratch,
-        mut lines: Lines,
+        lines: &mut Lines,
         before: &RawReport,
+        options: &Options,
         tell: &mut dyn FnMut(),
     ) -> Result<(RawReport, Replayed), ReplayError> {
         loop {
-            folder.watch(&lines).map_err(ReplayError::Races)?;
+            folder.watch(lines).map_err(ReplayError::Races)?;
             tell();
             let last = self.pass(flag::RACES_WATCHED, &folder.0)?;
             let mut found = before.clone();
             folder.told(&mut found).map_err(ReplayError::Races)?;
-            let atomics = Report::new(&found, &Options::default()).atomics;
-            let new =
-                atomics.iter().fold(false, |new, &(address, bytes)| add_variable(&mut lines, address, bytes) || new);
+            let atomics = Report::new(&found, options).atomics;
+            let new = atomics.iter().fold(false, |new, &(address, bytes)| add_variable(lines, address, bytes) || new);
             if !new || !matches!(last.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
                 return Ok((found, last));
             }
@@ -87,7 +90,7 @@ impl Replayer {
     }
 
     /// One replay; where the learnt order leads elsewhere, another one by timestamps.
-    fn pass(&mut self, flag: u32, folder: &Path) -> Result<Replayed, ReplayError> {
+    pub(super) fn pass(&mut self, flag: u32, folder: &Path) -> Result<Replayed, ReplayError> {
         self.instrument = Instrument { flags: flag::TRANSLATED | flag, races: Some(folder.to_owned()) };
         let rule = Rule::choose_quietly(&self.recording, &self.folder);
         // What the program prints was seen when it was recorded.
@@ -106,13 +109,12 @@ impl Replayer {
         for number in 0..recording.thread_count() {
             creators.extend(recording.children(number).iter().map(|&child| (child, number)));
         }
-        let created = |number| told.iter().find(|thread| thread.number == number).map(|thread| thread.created.clone());
+        let told = |number| told.iter().find(|thread| thread.number == number).cloned().unwrap_or_default();
         let thread = |number| RawThread {
             number,
-            created: created(number).unwrap_or_default(),
             name: recording.name(number),
             creator: creators.get(&number).copied().unwrap_or(NO_THREAD),
-            ..RawThread::default()
+            ..told(number)
         };
         (0..recording.thread_count()).map(thread).collect()
     }
@@ -132,10 +134,10 @@ fn is_internal(access: &RawAccess, modules: &[RawModule]) -> bool {
 }
 
 /// What is to be watched.
-#[derive(Clone, Debug, Default)]
-struct Lines {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Lines {
     /// By lines: bytes that race.
-    racing: BTreeMap<u64, u64>,
+    pub(super) racing: BTreeMap<u64, u64>,
     /// Lines with the bytes of a synchronisation variable, each by itself.
     variables: BTreeSet<(u64, u64)>,
 }
@@ -164,10 +166,11 @@ fn missed_of(what: u64, which: u64) -> String {
 }
 
 /// A folder for one hunt, gone with it.
-struct Scratch(PathBuf);
+#[derive(Debug)]
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         let folder = std::env::temp_dir().join(format!("relive-races.{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         DirBuilder::new().mode(0o700).create(&folder)?;
@@ -211,16 +214,26 @@ impl Scratch {
         Ok((lines, missed))
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
     fn watch(&self, lines: &Lines) -> io::Result<()> {
+        self.watch_and_count(lines, &[])
+    }
+
+    /// Has these lines watched, and counted how often threads come to these instructions.
+    pub(super) fn watch_and_count(&self, lines: &Lines, counted: &[u64]) -> io::Result<()> {
         let racing = lines.racing.iter().map(|(&line, &bytes)| [word::RACING, line, bytes]);
         let variables = lines.variables.iter().map(|&(line, bytes)| [word::VARIABLE, line, bytes]);
-        let words = racing.chain(variables).flatten();
+        let counted = counted.iter().map(|&instruction| [word::COUNTED, instruction, 0]);
+        let words = racing.chain(variables).chain(counted).flatten();
         let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         fs::write(self.0.join(WATCH), bytes)
     }
 
     /// What the second pass told, of all processes.
-    fn told(&self, found: &mut RawReport) -> io::Result<()> {
+    pub(super) fn told(&self, found: &mut RawReport) -> io::Result<()> {
         for words in self.files(TOLD)? {
             match wire::read(&words) {
                 Ok(report) => {

@@ -54,7 +54,7 @@ global_asm!(
 
 unsafe extern "C" {
     fn relive_fault();
-    fn relive_restorer();
+    fn relive_sigaction_restorer();
 }
 
 /// Lets `decide` see a signal from here on. `flags` are those of the program's own action that the kernel must know.
@@ -63,7 +63,7 @@ pub fn install(signal: u32, flags: u64, decide: Decide) -> bool {
     let action = [
         relive_fault as *const () as u64,
         SA_SIGINFO | SA_RESTORER | SA_NODEFER | flags,
-        relive_restorer as *const () as u64,
+        relive_sigaction_restorer as *const () as u64,
         0,
     ];
     // SAFETY: the kernel reads an action of four words; the handler keeps to what a signal handler may do.

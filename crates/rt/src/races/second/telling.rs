@@ -6,8 +6,10 @@
 
 use super::{Block, Met, Operation, Origin, Record};
 use alloc::vec::Vec;
+use core::ops::Range;
 use relive_race::{Kind, Touch};
 use relive_sys::maps;
+use relive_trace::layout::NONE;
 use relive_trace::races::told::{MAGIC, VERSION, tag};
 
 fn record(words: &mut Vec<u64>, tag: u64, content: &[u64]) {
@@ -42,11 +44,14 @@ pub(super) fn modules() -> Vec<u64> {
     words
 }
 
-/// Who made a thread. Its name is the launcher's to know.
-pub(super) fn thread(words: &mut Vec<u64>, number: u32, created: &Origin) {
-    record(words, tag::THREAD, &[u64::from(number), u64::from(created.thread), 0, 0]);
+/// Who made a thread, and where its stack is. Its name is the launcher's to know.
+pub(super) fn thread(words: &mut Vec<u64>, number: u32, created: Option<&Origin>, stack: &Range<u64>) {
+    let creator = created.map_or(NONE, |created| created.thread);
+    record(words, tag::THREAD, &[u64::from(number), u64::from(creator), stack.start, stack.end]);
     text(words, b"");
-    record(words, tag::SNAPSHOT, &created.snapshot);
+    if let Some(created) = created {
+        record(words, tag::SNAPSHOT, &created.snapshot);
+    }
 }
 
 /// The block in which the bytes of the race before lie.
@@ -77,6 +82,12 @@ pub(super) fn race(words: &mut Vec<u64>, met: &Met, certain: bool, accesses: [&R
     }
 }
 
+/// Both counts in one word: which of them is the access's the launcher knows, who asked for them.
+fn passes(passes: [u64; 2]) -> u64 {
+    let [first, second] = passes.map(|count| count.min(u32::MAX.into()));
+    first | second << 32
+}
+
 fn one(words: &mut Vec<u64>, access: &Record) {
     let kind = match access.touch {
         Touch::Read => 0,
@@ -86,11 +97,12 @@ fn one(words: &mut Vec<u64>, access: &Record) {
     };
     let (known, value) = access.value.map_or((0, 0), |value| (1, value));
     let thread = u64::from(access.thread);
-    let content = [thread, access.event, 0, kind, access.address, access.size, known, value, 0];
+    let content = [thread, access.event, passes(access.passes), kind, access.address, access.size, known, value, 0];
     record(words, tag::ACCESS, &content);
     record(words, tag::SNAPSHOT, &access.snapshot);
     for held in &access.locks {
         record(words, tag::LOCK, &[held.key, u64::from(held.shared)]);
+        record(words, tag::SNAPSHOT, &held.taken);
     }
     for (side, operation) in [(0, access.before), (1, access.after)] {
         if let Some(Operation { event, kind, key }) = operation {

@@ -1,0 +1,40 @@
+//! A thread that has done all that was recorded of it and goes on.
+//!
+//! Apart from the gate: whether that is a divergence or the end of the recording is
+//! asked once a thread.
+
+use super::{Replay, calls};
+use crate::report;
+use crate::runtime;
+use crate::thread::Thread;
+use core::sync::atomic::Ordering;
+use relive_order::Kind;
+use relive_trace::control::{cause, turn as state};
+
+#[cold]
+pub(super) fn past_the_end(thread: &mut Thread, kind: Kind, place: usize) -> ! {
+    let r = &thread.replay;
+    // Behind its start routine a thread may still run destructors; the end of the process may have cut those off.
+    if r.finished_in_recording && !thread.finished {
+        report::diverge_plain(cause::MORE_EVENTS, thread.index, Some(kind), r.events, place);
+    }
+    r.slot().kind.store(kind as u32, Ordering::Relaxed);
+    r.slot().place.store(place as u64, Ordering::Relaxed);
+    park(r)
+}
+
+/// The recording ends here.
+#[cold]
+fn park(r: &Replay) -> ! {
+    r.slot().state.store(state::PARKED, Ordering::Release);
+    runtime::ring();
+    report::hold()
+}
+
+#[cold]
+pub(super) fn past_the_end_of_calls(thread: &mut Thread, number: usize) -> ! {
+    if thread.replay.finished_in_recording && !thread.finished {
+        calls::diverge(number);
+    }
+    park(&thread.replay)
+}
