@@ -36,7 +36,6 @@ use core::sync::atomic::Ordering;
 use cursor::Cursor;
 use end::{past_the_end, past_the_end_of_calls};
 use relive_order::{CheckHash, Kind};
-use relive_sys::syscall::number::{BRK, FSTAT, IOCTL, MMAP, MPROTECT, MUNMAP, NEWFSTATAT};
 use relive_trace::control::{TurnSlot, cause, flag, turn as state};
 use relive_trace::record::Record;
 pub use signals::{deliver_before_event, deliver_computing, deliver_due, is_due};
@@ -344,23 +343,6 @@ pub fn take(wanted: impl Fn(Record) -> bool) -> Option<Record> {
     let found = r.values.at(r.events).filter(|&f| wanted(f))?;
     r.values.advance();
     Some(found)
-}
-
-/// Whether the recording has one of these records behind what an operation does before it can be cancelled: `most` events
-/// at most, of which the condition is given how many, and calls that are no cancellation points.
-pub fn comes_behind_preparation(most: u64, wanted: impl Fn(u64, Record) -> bool) -> bool {
-    const PREPARES: [usize; 7] = [FSTAT, NEWFSTATAT, IOCTL, MMAP, MUNMAP, MPROTECT, BRK];
-    let r = &mut acting().replay;
-    r.skip_hashes();
-    let (events, mut ahead) = (r.events, r.values.clone());
-    while let Some(at) = ahead.position().filter(|&at| at <= events + most) {
-        match ahead.at(at) {
-            Some(record) if wanted(at - events, record) => return true,
-            Some(Record::Call { number, .. }) if !PREPARES.contains(&usize::from(number)) => return false,
-            _ => ahead.advance(),
-        }
-    }
-    false
 }
 
 /// Whether an operation on a stream is one that the recording does not have: a print added to a rebuilt program.

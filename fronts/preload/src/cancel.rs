@@ -98,7 +98,7 @@ pub(crate) unsafe fn is_cancelled_inside(frame: *mut Frame) -> bool {
     // SAFETY: the caller's promise.
     let count = unsafe { (*frame).scratch[COUNT] } as u32;
     let here = |events, record| record == Record::Cancelled { calls: cancelled(count, events) };
-    replay::comes_behind_preparation(INSIDE_MAX, here)
+    replay::calls::comes_behind_preparation(INSIDE_MAX, here)
 }
 
 /// Takes the record of a cancellation inside of an operation, which is being unwound.

@@ -10,7 +10,9 @@ use crate::races;
 use crate::report::{self, Met};
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_sys::syscall;
-use relive_sys::syscall::number::{CLOCK_NANOSLEEP, EXECVE, NANOSLEEP};
+use relive_sys::syscall::number::{
+    BRK, CLOCK_NANOSLEEP, EXECVE, FSTAT, IOCTL, MMAP, MPROTECT, MUNMAP, NANOSLEEP, NEWFSTATAT,
+};
 use relive_trace::control::cause;
 use relive_trace::record::{Place, Record};
 
@@ -50,6 +52,23 @@ pub fn is_next(number: usize) -> bool {
     let r = &mut acting().replay;
     r.skip_hashes();
     matches!(next(r), Some(Record::Call { number: recorded, .. }) if usize::from(recorded) == number)
+}
+
+/// Whether the recording has one of these records behind what an operation does before it can be cancelled: `most` events
+/// at most, of which the condition is given how many, and calls that are no cancellation points.
+pub fn comes_behind_preparation(most: u64, wanted: impl Fn(u64, Record) -> bool) -> bool {
+    const PREPARES: [usize; 7] = [FSTAT, NEWFSTATAT, IOCTL, MMAP, MUNMAP, MPROTECT, BRK];
+    let r = &mut acting().replay;
+    r.skip_hashes();
+    let (events, mut ahead) = (r.events, r.values.clone());
+    while let Some(at) = ahead.position().filter(|&at| at <= events + most) {
+        match ahead.at(at) {
+            Some(record) if wanted(at - events, record) => return true,
+            Some(Record::Call { number, .. }) if !PREPARES.contains(&usize::from(number)) => return false,
+            _ => ahead.advance(),
+        }
+    }
+    false
 }
 
 /// Lets others see that the calling thread has done all that was recorded of it, if so.
