@@ -136,7 +136,7 @@ static void interrupted(void)
     installed(SIGALRM, on_signal, 0);
     must(pthread_create(&id, NULL, sleeping, NULL));
     for (int round = 0; round < 3; round++) {
-        usleep(20000);
+        usleep(60000);
         must(pthread_kill(id, SIGALRM));
     }
     must(pthread_join(id, NULL));

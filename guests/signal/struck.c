@@ -1,14 +1,17 @@
 // A signal strikes a thread that computes for longer than signals are put off,
-// and the thread's next operation fails: the handler belongs before the failure.
+// and the thread's next operation fails: the handler belongs before the failure. Or it
+// has none: the thread ends as soon as the signal was sent.
 #include "../transcript.h"
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 static sem_t empty;
 static sem_t computing;
 static sem_t handled;
 static sem_t sent;
 static unsigned long rounds;
+static atomic_int killed;
 
 static void on_signal(int number)
 {
@@ -35,7 +38,15 @@ static void *worker(void *argument)
     return (void *)(sum & 0xFFFF);
 }
 
-// THREADS ROUNDS
+static void *ending(void *argument)
+{
+    must_be(sem_post(&computing) == 0);
+    while (atomic_load(&killed) <= (int)(intptr_t)argument)
+        ;
+    return NULL;
+}
+
+// THREADS ROUNDS, 0 for threads that end
 int main(int argc, char **argv)
 {
     int threads = number(argc, argv, 1, 2);
@@ -50,10 +61,12 @@ int main(int argc, char **argv)
     must_be(sem_init(&handled, 0, 0) == 0);
     must_be(sem_init(&sent, 0, 0) == 0);
     for (int who = 0; who < threads; who++) {
-        must(pthread_create(&ids[who], NULL, worker, NULL));
+        must(pthread_create(&ids[who], NULL, rounds == 0 ? ending : worker, (void *)(intptr_t)who));
         must_be(sem_wait(&computing) == 0);
         must(pthread_kill(ids[who], SIGUSR1));
-        must_be(sem_post(&sent) == 0);
+        atomic_fetch_add(&killed, 1);
+        if (rounds != 0)
+            must_be(sem_post(&sent) == 0);
     }
     for (int who = 0; who < threads; who++) {
         void *sum;

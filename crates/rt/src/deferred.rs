@@ -27,6 +27,7 @@ use crate::thread::Thread;
 use core::sync::atomic::{Ordering, compiler_fence};
 use relive_order::Kind;
 use relive_sys::signal::{Context, Info, SI_QUEUE, SI_TIMER, Timer, block, handler_is_own, is_blocked, queue};
+use relive_sys::tls;
 use relive_trace::control::cause;
 use relive_trace::record::{COMPUTING, Record};
 
@@ -83,7 +84,8 @@ pub fn arrived(thread: &mut Thread, info: &mut Info, context: &Context, now: boo
     if info.code == SI_TIMER && info.value == cookie(thread) {
         return patience_ended(thread, info, context, inside);
     }
-    if now {
+    // Nobody would look for it any more once the start routine is left.
+    if now || thread.finished && !inside {
         note(thread, info);
         return Arrival::Run;
     }
@@ -142,6 +144,13 @@ fn patience_ended(thread: &mut Thread, info: &mut Info, context: &Context, insid
         be_patient(thread, other.number);
     }
     Arrival::Run
+}
+
+/// [`deliver_pending`], if any was put off.
+pub fn deliver_put_off(thread: &mut Thread) {
+    if tls::get::<{ tls::ATTENTION }>() & attention::SIGNAL != 0 {
+        deliver_pending(thread);
+    }
 }
 
 /// Lets the handlers of all signals that were put off run.

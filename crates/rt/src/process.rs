@@ -8,6 +8,7 @@
 mod cloning;
 mod ending;
 
+use crate::deferred;
 use crate::environment::{self, alone, stacks};
 use crate::limit;
 use crate::link::{FromEnvironment, Link};
@@ -259,6 +260,12 @@ pub unsafe fn thread_started(child: Child, handle: usize) {
 /// the last of its process to end: in the recording it was, and so ran the exit handlers.
 pub fn thread_finished() -> bool {
     let Some(thread) = thread::current_if_known() else { return false };
+    // Signals that were put off would be lost with the thread.
+    match runtime::mode() {
+        Mode::Record => deferred::deliver_put_off(thread),
+        Mode::Replay => replay::deliver_before_event(),
+        Mode::Off => {}
+    }
     stacks::thread_ends(thread);
     outside::may_wake();
     thread.finish();

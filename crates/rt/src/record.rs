@@ -267,9 +267,7 @@ pub fn note_quietly(record: Record) {
 #[inline]
 fn recorder(clock: u64) -> Option<&'static mut Thread> {
     let thread = quiet_recorder(clock)?;
-    if tls::get::<{ tls::ATTENTION }>() & attention::SIGNAL != 0 {
-        crate::deferred::deliver_pending(thread);
-    }
+    crate::deferred::deliver_put_off(thread);
     Some(thread)
 }
 
