@@ -253,7 +253,7 @@ fn signals_strike_a_computing_thread_where_they_did() {
         &["registers", "real", "8000"][..],
         &["stack", "real", "8000"],
         &["fractions", "prof", "8000"],
-        &["heap", "virtual", "8000"],
+        &["heap", "virtual", "24000"],
         &["global", "other", "8000"],
         &["stack", "jump", "16000"],
         &["copies", "real", "8000"],
