@@ -250,14 +250,14 @@ fn python_hashes_addresses_and_starts_programs() {
 #[test]
 fn signals_strike_a_computing_thread_where_they_did() {
     for arguments in [
-        &["registers", "real", "8000"][..],
-        &["stack", "real", "8000"],
-        &["fractions", "prof", "8000"],
+        &["registers", "real", "12000"][..],
+        &["stack", "real", "16000"],
+        &["fractions", "prof", "12000"],
         &["heap", "virtual", "24000"],
-        &["global", "other", "8000"],
+        &["global", "other", "32000"],
         &["stack", "jump", "16000"],
-        &["copies", "real", "8000"],
-        &["calls", "real", "6000"],
+        &["copies", "real", "40000"],
+        &["calls", "real", "24000"],
     ] {
         check(true, guest_with("strikes", arguments));
     }
