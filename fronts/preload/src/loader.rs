@@ -10,6 +10,7 @@
 use crate::libc_state::{OwnLock, taking_part};
 use crate::real::Real;
 use crate::variadic::{Call, entry, steps};
+use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_order::Kind;
@@ -151,15 +152,17 @@ unsafe fn prepare(call: *mut Running, flags: usize) {
 
 unsafe extern "C" fn step_namespace(call: *mut Running) -> usize {
     const BASE: usize = 0;
-    /// Not a namespace: the real function fails with a message of its own.
-    const NONE: usize = -3isize as usize;
+    /// Not a file: the real function fails with a message of its own. For a bad namespace it would, too, and keep the
+    /// loader's lock for good.
+    const NO_FILE: &CStr = c"/dlmopen is refused by relive";
     // SAFETY: the assembly's frame.
     unsafe {
         if (*call).state == 0 && (*call).frame.args[0] != BASE && taking_part() != Mode::Off {
             report::line(format_args!(
                 "dlmopen is refused: a new namespace has libraries of its own that can't be recorded"
             ));
-            (*call).frame.args[0] = NONE;
+            (*call).frame.args[0] = BASE;
+            (*call).frame.args[1] = NO_FILE.as_ptr().addr();
         }
         prepare(call, 2);
         step(call)
