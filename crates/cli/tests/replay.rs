@@ -44,7 +44,7 @@ static volatile int forever = 1;
 static void step(void) { pthread_mutex_lock(&m); pthread_mutex_unlock(&m); }
 static void *idle(void *unused) { return unused; }
 static void other_way(int way) {
-    pthread_t t;
+    pthread_t t; usleep(100000); /* by then the first thread waits */
     if (way == 1) step();
     if (way == 2) while (forever) { }
     if (way == 3) pthread_create(&t, 0, idle, 0);

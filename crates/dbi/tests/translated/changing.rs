@@ -3,38 +3,19 @@
 //!
 //! Apart from `flush`, whose changes the engine is told of.
 
-use crate::process::{Code, Distance, attach, call, engine, watching};
+use crate::process::{Code, Distance, attach, call, calls_thrice, engine, returns, watching};
 use crate::tools::{CountAccesses, Greedy};
 use iced_x86::code_asm::*;
 use relive_dbi::{Plain, Tool};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// `mov eax, value; ret`.
-fn returns(code: Code, value: u32) {
-    let [a, b, c, d] = value.to_le_bytes();
-    code.put(0, &[0xB8, a, b, c, d, 0xC3]);
-}
-
 fn rewritten<T: Tool + 'static>(tool: T) {
-    // Reached directly, through a register, and by a tail jump.
     let callee = Code::of_bytes(&[0xC3]);
-    let tail = Code::new(|a, _| a.jmp(callee.0 as u64).unwrap());
-    let caller = Code::new(|a, _| {
-        a.push(rbx).unwrap();
-        a.call(callee.0 as u64).unwrap();
-        a.mov(ebx, eax).unwrap();
-        a.mov(rcx, callee.0 as u64).unwrap();
-        a.call(rcx).unwrap();
-        a.add(ebx, eax).unwrap();
-        a.call(tail.0 as u64).unwrap();
-        a.add(eax, ebx).unwrap();
-        a.pop(rbx).unwrap();
-        a.ret().unwrap();
-    });
+    let caller = calls_thrice(callee);
     let engine = watching(Distance::Far, tool, callee);
     let mut thread = attach(engine);
     for value in 0..500 {
-        returns(callee, value);
+        returns(callee, 0, value);
         for _ in 0..2 {
             assert_eq!(call(&mut thread, caller, [0; 6]), u64::from(value) * 3);
         }
@@ -56,13 +37,13 @@ fn a_version_that_comes_back_is_not_translated_again() {
     call(&mut thread, f, [0; 6]);
     let before = engine.usage().blocks;
     for value in (0..5).cycle().take(400) {
-        returns(f, value);
+        returns(f, 0, value);
         assert_eq!(call(&mut thread, f, [0; 6]), u64::from(value));
     }
     assert_eq!(engine.usage().blocks, before + 5);
     // Of many versions the oldest are forgotten, and still right.
     for value in (0..40).cycle().take(400) {
-        returns(f, value);
+        returns(f, 0, value);
         assert_eq!(call(&mut thread, f, [0; 6]), u64::from(value));
     }
     assert!(engine.usage().blocks > before + 40);

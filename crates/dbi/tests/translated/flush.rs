@@ -2,35 +2,16 @@
 //!
 //! Apart from `threads`, where others run the code meanwhile.
 
-use crate::process::{Code, Distance, Here, attach, call, engine, engine_in, memory};
+use crate::process::{Code, Distance, Here, attach, call, calls_thrice, engine, engine_in, memory, returns};
 use crate::tools::Greedy;
 use iced_x86::code_asm::*;
 use relive_dbi::{Engine, Error, Memory, Plain, data_bytes};
 use std::ptr::NonNull;
 
-/// `mov eax, value; ret`, at an offset of the code.
-fn returns(code: Code, offset: usize, value: u32) {
-    let [a, b, c, d] = value.to_le_bytes();
-    code.put(offset, &[0xB8, a, b, c, d, 0xC3]);
-}
-
 #[test]
 fn changed_code_runs_as_it_is_after_a_flush() {
-    // The caller reaches the callee directly, through a register, and by a tail jump: three kinds of joints.
     let callee = Code::of_bytes(&[0xC3]);
-    let tail = Code::new(|a, _| a.jmp(callee.0 as u64).unwrap());
-    let caller = Code::new(|a, _| {
-        a.push(rbx).unwrap();
-        a.call(callee.0 as u64).unwrap();
-        a.mov(ebx, eax).unwrap();
-        a.mov(rcx, callee.0 as u64).unwrap();
-        a.call(rcx).unwrap();
-        a.add(ebx, eax).unwrap();
-        a.call(tail.0 as u64).unwrap();
-        a.add(eax, ebx).unwrap();
-        a.pop(rbx).unwrap();
-        a.ret().unwrap();
-    });
+    let caller = calls_thrice(callee);
     let engine = engine(Distance::Near, Plain);
     let mut thread = attach(engine);
     let range = callee.range();

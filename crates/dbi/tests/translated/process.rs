@@ -4,7 +4,7 @@
 //! Apart because every test starts here. Mappings are never given back: a test process
 //! is short.
 
-use iced_x86::code_asm::CodeAssembler;
+use iced_x86::code_asm::{CodeAssembler, eax, ebx, rbx, rcx};
 use relive_dbi::{AREA_BYTES, After, Context, Engine, Error, Host, Memory, Plain, Thread, Tool, data_bytes};
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -182,4 +182,27 @@ pub(crate) fn run(code: Code, arguments: [u64; 6]) -> u64 {
         assert_eq!(*engine.host().lost.lock().unwrap(), [], "something was not translated");
     }
     expected
+}
+
+/// Writes `mov eax, value; ret` at an offset of the code.
+pub(crate) fn returns(code: Code, offset: usize, value: u32) {
+    let [a, b, c, d] = value.to_le_bytes();
+    code.put(offset, &[0xB8, a, b, c, d, 0xC3]);
+}
+
+/// Adds up what `callee` returns when it is reached directly, through a register, and by a tail jump: three kinds of joints.
+pub(crate) fn calls_thrice(callee: Code) -> Code {
+    let tail = Code::new(|a, _| a.jmp(callee.0 as u64).unwrap());
+    Code::new(|a, _| {
+        a.push(rbx).unwrap();
+        a.call(callee.0 as u64).unwrap();
+        a.mov(ebx, eax).unwrap();
+        a.mov(rcx, callee.0 as u64).unwrap();
+        a.call(rcx).unwrap();
+        a.add(ebx, eax).unwrap();
+        a.call(tail.0 as u64).unwrap();
+        a.add(eax, ebx).unwrap();
+        a.pop(rbx).unwrap();
+        a.ret().unwrap();
+    })
 }
