@@ -2,8 +2,10 @@
 //!
 //! `cargo run --release -p relive-race --example lines`
 
+use relive_race::history::{Cell, Host, Memory, STATE_WORDS, Slot};
 use relive_race::{Clocks, History, Line};
 use std::hint::black_box;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 5;
@@ -36,20 +38,45 @@ fn clocks(threads: u32) -> Clocks {
     clocks
 }
 
-fn check(clocks: &Clocks, thread: u32, lines: &[Line], history: &mut History) {
+fn check(clocks: &Clocks, thread: u32, lines: &[Line], history: &History<'_, Here>) {
     history.check(clocks.current(thread), lines, &mut |race| panic!("no race was expected: {race:?}"));
+}
+
+struct Here;
+
+impl Host for Here {
+    fn pause(&self, _times: u32) {
+        std::hint::spin_loop();
+    }
+}
+
+fn leak<T: Default>(count: usize) -> &'static [T] {
+    (0..count).map(|_| T::default()).collect::<Vec<T>>().leak()
+}
+
+/// A new history, of which each pattern makes one.
+fn history() -> History<'static, Here> {
+    const CELLS: usize = 1 << 21;
+    let memory = Memory {
+        cells: leak::<Cell>(CELLS),
+        used: leak::<AtomicU64>(Memory::used_words(CELLS)),
+        floor: leak::<AtomicU64>(64),
+        lists: leak::<Slot>(1 << 20),
+        state: leak::<AtomicU64>(STATE_WORDS).try_into().expect("as many words"),
+    };
+    History::new(memory, Here)
 }
 
 fn walk() -> (usize, Duration, usize) {
     let mut clocks = clocks(1);
-    let mut history = History::new();
+    let history = history();
     let lines: Vec<Line> =
         (0..1 << 20).map(|number| Line { number, read: u64::MAX, written: u64::MAX << 32 }).collect();
-    check(&clocks, 0, &lines, &mut history);
+    check(&clocks, 0, &lines, &history);
     let begin = Instant::now();
     for _ in 0..4 {
         clocks.release(0, 1);
-        check(&clocks, 0, &lines, &mut history);
+        check(&clocks, 0, &lines, &history);
     }
     (lines.len() * 4, begin.elapsed(), history.bytes())
 }
@@ -58,7 +85,7 @@ fn lu() -> (usize, Duration, usize) {
     const THREADS: u32 = 4;
     const BLOCKS: u64 = 24 * 24;
     let mut clocks = clocks(THREADS);
-    let mut history = History::new();
+    let history = history();
     let block = |number: u64, read: u64, written: u64| {
         (number * 32..number * 32 + 32).map(move |number| Line { number, read, written })
     };
@@ -70,7 +97,7 @@ fn lu() -> (usize, Duration, usize) {
             let lines: Vec<Line> = own
                 .flat_map(|number| block(step * 24 + number % 24, u64::MAX, 0).chain(block(number, u64::MAX, u64::MAX)))
                 .collect();
-            spent += timed(|| check(&clocks, thread, &lines, &mut history));
+            spent += timed(|| check(&clocks, thread, &lines, &history));
             count += lines.len();
         }
         meet(&mut clocks, THREADS);
@@ -94,7 +121,7 @@ fn radix() -> (usize, Duration, usize) {
     const THREADS: u32 = 4;
     const LINES: u64 = 1 << 19;
     let mut clocks = clocks(THREADS);
-    let mut history = History::new();
+    let history = history();
     let (mut count, mut spent) = (0, Duration::ZERO);
     for round in 0..4u64 {
         for thread in 0..THREADS {
@@ -108,7 +135,7 @@ fn radix() -> (usize, Duration, usize) {
                     [Line { number: from, read: u64::MAX, written: 0 }, Line { number: to, read: 0, written: u64::MAX }]
                 })
                 .collect();
-            spent += timed(|| check(&clocks, thread, &lines, &mut history));
+            spent += timed(|| check(&clocks, thread, &lines, &history));
             count += lines.len();
         }
         meet(&mut clocks, THREADS);
@@ -120,7 +147,7 @@ fn hash_table() -> (usize, Duration, usize) {
     const THREADS: u32 = 4;
     const OPERATIONS: u64 = 1_000_000;
     let mut clocks = clocks(THREADS);
-    let mut history = History::new();
+    let history = history();
     let mut count = 0;
     let begin = Instant::now();
     let mut random = 1u64;
@@ -141,7 +168,7 @@ fn hash_table() -> (usize, Duration, usize) {
         };
         let lines = [Line { number: bucket, read: 0xFF, written: random >> 58 & 1 }, node(1), node(2)];
         let used = 1 + (random >> 50 & 1) as usize + 1;
-        check(&clocks, thread, &lines[..used], &mut history);
+        check(&clocks, thread, &lines[..used], &history);
         count += used;
         clocks.release(thread, key);
     }
@@ -150,14 +177,14 @@ fn hash_table() -> (usize, Duration, usize) {
 
 fn stack() -> (usize, Duration, usize) {
     let mut clocks = clocks(1);
-    let mut history = History::new();
+    let history = history();
     let begin = Instant::now();
     for round in 0..100_000u64 {
         let lines: [Line; 8] = std::array::from_fn(|i| {
             let number = (round * 3 + i as u64 * 5) % 32;
             Line { number, read: 0xFF << (round % 8 * 8), written: 0xF0F << ((round + i as u64) % 7 * 8) }
         });
-        check(&clocks, 0, &lines, &mut history);
+        check(&clocks, 0, &lines, &history);
         clocks.release(0, 5);
     }
     (800_000, begin.elapsed(), history.bytes())

@@ -6,165 +6,178 @@
 //! happened after it covers them, where a write covers reads and writes and a read
 //! covers reads. No race gets lost by that: what is unordered with the covered
 //! access and comes later is unordered with the covering one, too, and at least as
-//! much of a conflict with it.
+//! much of a conflict with it. Entries go as well once all running threads know their
+//! segment ([`History::raise`]): without that a line that one thread writes and others
+//! read would have two entries at least.
 //!
-//! Entries lie in pages of 64 lines, so that a segment that walks over memory looks
-//! up one in 64 of its lines; a page takes 1.5 KiB for 4 KiB of the program's. Most
-//! lines have one entry, which lies in the page itself; the others have a list
-//! (`spill.rs`).
+//! A line's entries stand in a cell (`cell.rs`), and a line's number is the number of
+//! its cell, modulo the size of the memory that the caller gave: to find one costs
+//! nothing, and its caller can fetch it long before ([`Host::prefetch`]). What the
+//! program has touched takes as much once more; a cell is a line of the cache, so that
+//! it is one miss at most. It has room for two entries; the others are in a list
+//! (`lists.rs`).
 //!
-//! Apart from the clocks because it is what runs in parallel: each shard of memory
-//! has a history of its own, under a lock of its own.
+//! Lines that are as far apart as the memory is large meet in one cell: it belongs to
+//! the first of them for good, the others look further.
+//!
+//! Threads may check at the same time: each cell has a lock in it. Nobody waits for
+//! another within one but for a list, and for what `report` does.
+//!
+//! Apart from the clocks because it is what runs in parallel.
 
+mod cell;
 mod entry;
+mod lists;
+mod memory;
 mod ranges;
-mod spill;
+
+pub use cell::Cell;
+pub use entry::Slot;
+pub use memory::{Host, Memory, STATE_WORDS};
+
+use memory::AWAY;
 
 use crate::clock::{Clock, Floor};
 use crate::finding::Race;
-use crate::lines::{Line, PAGE_LINES};
-use crate::mix::Table;
-use alloc::boxed::Box;
+use crate::lines::Line;
+use cell::{Held, INLINE};
+use core::sync::atomic::Ordering::Relaxed;
 use entry::Entry;
-use spill::Spill;
+use lists::{Lists, capacity};
 
-/// What one shard of memory remembers.
+/// Cells that are fetched ahead of the one that is looked at.
+const AHEAD: usize = 8;
+
+/// What memory remembers.
 ///
 /// Segments must come in an order that agrees with happened-before: a thread's
 /// lines are handed over before it releases anything after them.
-#[derive(Debug, Default)]
-pub struct History {
-    pages: Table<Box<Page>>,
-    spill: Spill,
-    /// What all threads knew when this was last told.
-    floor: Floor,
+#[derive(Debug)]
+pub struct History<'m, H> {
+    memory: Memory<'m>,
+    lists: Lists<'m>,
+    host: H,
 }
 
-type Page = [Entry; PAGE_LINES as usize];
-
-impl History {
-    /// A history that remembers nothing.
-    pub fn new() -> Self {
-        Self::default()
+impl<'m, H: Host> History<'m, H> {
+    /// A history in `memory`, all of which is zero.
+    ///
+    /// # Panics
+    /// If its parts do not fit together ([`Memory`]).
+    pub fn new(memory: Memory<'m>, host: H) -> Self {
+        memory.assert_fits();
+        let lists = Lists::new(&memory.state[AWAY + 1..], memory.lists);
+        Self { memory, lists, host }
     }
 
     /// Holds the lines of a segment against what is remembered, tells `report` the races, and remembers the segment.
     ///
-    /// Lines may come in any order, and those of one segment in several calls; neighbours that follow one another are
-    /// fastest. They must all be of this shard.
-    pub fn check(&mut self, clock: &Clock, lines: &[Line], report: &mut impl FnMut(Race)) {
-        let mut rest = lines;
-        while let Some(first) = rest.first() {
-            let number = first.number / PAGE_LINES;
-            let page = self.pages.entry(number).or_insert_with(|| Box::new([Entry::EMPTY; PAGE_LINES as usize]));
-            while let Some((line, later)) = rest.split_first() {
-                if line.number / PAGE_LINES != number {
-                    break;
-                }
-                let newer = Entry::access(clock.epoch(), line.read, line.written);
-                let slot = &mut page[(line.number % PAGE_LINES) as usize];
-                let with = With { newer, clock, floor: &self.floor, line: line.number };
-                visit(slot, &mut self.spill, &with, report);
-                rest = later;
+    /// Lines may come in any order, and those of one segment in several calls. `report` must not call the history.
+    pub fn check(&self, clock: &Clock, lines: &[Line], report: &mut impl FnMut(Race)) {
+        for line in lines.iter().take(AHEAD) {
+            self.host.prefetch(self.memory.home(line.number));
+        }
+        for (index, line) in lines.iter().enumerate() {
+            if let Some(later) = lines.get(index + AHEAD) {
+                self.host.prefetch(self.memory.home(later.number));
             }
+            self.visit(clock, line.number, Entry::access(clock.epoch(), line.read, line.written), report);
         }
     }
 
-    /// Entries that `floor` knows go from now on where their line is visited: a line of which many threads use a part
-    /// each, under a lock each, would have an entry for each part and thread, and every visit walks over all.
-    pub fn raise(&mut self, floor: &Floor) {
-        self.floor.clone_from(floor);
-    }
-
-    /// Forgets what cannot race any more, by what all threads know. Freed bytes stay freed.
-    pub fn sweep(&mut self, floor: &Floor) {
-        let Self { pages, spill, .. } = self;
-        let keep = |entry: &mut Entry| entry.is_free() || !floor.knows(entry.epoch());
-        pages.retain(|_, page| {
-            let mut used = false;
-            for slot in page.iter_mut() {
-                if slot.is_spilled() {
-                    *slot = spill.retain(slot, keep);
-                } else if !slot.is_empty() && !keep(slot) {
-                    *slot = Entry::EMPTY;
-                }
-                used |= !slot.is_empty();
+    /// What all running threads know by now. Entries that this knows go from now on where their line is visited; freed
+    /// bytes stay freed.
+    ///
+    /// Each segment that was not yet handed over must know it: that of each running thread does.
+    pub fn raise(&self, floor: &Floor) {
+        for (place, &time) in self.memory.floor.iter().zip(&floor.0) {
+            if place.load(Relaxed) < time {
+                place.store(time, Relaxed);
             }
-            used
-        });
-        pages.shrink_to_fit();
-        spill.trim();
+        }
     }
 
     /// Bytes of memory in use.
     pub fn bytes(&self) -> usize {
-        self.pages.len() * size_of::<Page>() + self.pages.allocation_size() + self.spill.bytes()
+        self.memory.used_bytes() + self.lists.used_bytes()
     }
-}
 
-/// An access of a segment to a line.
-#[derive(Clone, Copy)]
-struct With<'a> {
-    newer: Entry,
-    clock: &'a Clock,
-    floor: &'a Floor,
-    line: u64,
-}
-
-impl With<'_> {
-    /// Holds the access against what is remembered of another one. Whether something of that stays.
+    /// Holds an access against what its line remembers, and remembers it.
     #[inline]
-    fn meets(&self, older: &mut Entry, report: &mut impl FnMut(Race)) -> bool {
-        if !older.is_free() && self.floor.knows(older.epoch()) {
+    fn visit(&self, clock: &Clock, line: u64, newer: Entry, report: &mut impl FnMut(Race)) {
+        if newer.is_gone() {
+            return;
+        }
+        let mut cell = self.memory.claim(line, &self.host);
+        let (mut kept, mut joined) = (0, newer);
+        for index in 0..cell.count() {
+            let mut older = self.entry(&cell, index).load();
+            let before = older;
+            let stays = self.meets(clock, line, &newer, &mut older, report);
+            if stays && !joined.absorb(&older) {
+                if kept != index || older != before {
+                    self.entry(&cell, kept).store(older);
+                }
+                kept += 1;
+            }
+        }
+        self.push(&mut cell, kept, joined);
+    }
+
+    /// Holds an access against what is remembered of another one. Whether something of that stays.
+    #[inline]
+    fn meets(&self, clock: &Clock, line: u64, newer: &Entry, older: &mut Entry, report: &mut impl FnMut(Race)) -> bool {
+        if !older.is_free() && self.memory.all_know(older.epoch()) {
             return false;
         }
-        older.meet(&self.newer, self.clock, self.line, report);
+        older.meet(newer, clock, line, report);
         !older.is_gone()
     }
-}
 
-/// Holds an access against what a line remembers, and remembers it.
-#[inline]
-fn visit(slot: &mut Entry, spill: &mut Spill, with: &With<'_>, report: &mut impl FnMut(Race)) {
-    let newer = with.newer;
-    if newer.is_gone() {
-        return;
-    }
-    if slot.is_empty() {
-        *slot = newer;
-    } else if slot.is_spilled() {
-        visit_list(slot, spill, with, report);
-    } else {
-        let mut older = *slot;
-        let mut joined = newer;
-        if !with.meets(&mut older, report) || joined.absorb(&older) {
-            *slot = joined;
-        } else {
-            *slot = spill.pair(older, newer);
+    /// Makes an entry the one behind the first `count`, and the last.
+    #[inline]
+    fn push(&self, cell: &mut Held<'_>, count: usize, entry: Entry) {
+        if count >= INLINE {
+            self.make_room(cell, count);
         }
+        self.entry(cell, count).store(entry);
+        self.keep(cell, count + 1);
     }
-}
 
-fn visit_list(slot: &mut Entry, spill: &mut Spill, with: &With<'_>, report: &mut impl FnMut(Race)) {
-    let (place, length) = slot.list();
-    let chunk = spill.chunk(place);
-    let (mut kept, mut joined) = (0, with.newer);
-    for index in 0..length.min(chunk.len()) {
-        let older = &mut chunk[index];
-        if with.meets(older, report) && !joined.absorb(older) {
-            if kept != index {
-                chunk[kept] = chunk[index];
+    #[cold]
+    fn make_room(&self, cell: &mut Held<'_>, count: usize) {
+        let list = cell.list();
+        if list.is_some_and(|list| count - INLINE < capacity(list.class)) {
+            return;
+        }
+        let larger = self.lists.take(list.map_or(0, |list| list.class + 1), &self.host);
+        if let Some(list) = list {
+            for index in 0..count - INLINE {
+                self.lists.entry(larger, index).store(self.lists.entry(list, index).load());
             }
-            kept += 1;
+            self.lists.give_back(list, &self.host);
+        }
+        cell.set_list(Some(larger));
+    }
+
+    /// Forgets all but the first `count` entries.
+    #[inline]
+    fn keep(&self, cell: &mut Held<'_>, count: usize) {
+        cell.set_count(count);
+        // A line that often has a third entry keeps the room for it, until it is down to one.
+        if count <= 1
+            && let Some(list) = cell.list()
+        {
+            cell.set_list(None);
+            self.lists.give_back(list, &self.host);
         }
     }
-    *slot = if kept == 0 {
-        spill.give_back(place);
-        joined
-    } else if kept < chunk.len() {
-        chunk[kept] = joined;
-        Entry::spilled(place, kept + 1)
-    } else {
-        spill.grow(place, joined)
-    };
+
+    #[inline]
+    fn entry<'s>(&'s self, cell: &Held<'s>, index: usize) -> &'s entry::Slot {
+        match index.checked_sub(INLINE) {
+            None => cell.inline(index),
+            Some(further) => self.lists.entry(cell.list().expect("more than two entries have a list"), further),
+        }
+    }
 }

@@ -17,9 +17,8 @@
 //! the tests hold the two against each other.
 //!
 //! Apart from the runtime because it knows of no memory, no thread and no lock but
-//! those that it is told of. Whoever calls has the locks: one around [`Clocks`], one
-//! around each [`History`], of which there are as many as threads should check at the
-//! same time ([`shard_of`]).
+//! those that it is told of. Whoever calls has a lock around [`Clocks`]; threads use a
+//! [`History`] at the same time.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -33,7 +32,7 @@ mod detail;
 mod epoch;
 mod finding;
 mod frontier;
-mod history;
+pub mod history;
 mod lines;
 mod mix;
 pub mod recplay;
@@ -46,7 +45,7 @@ pub use epoch::{Epoch, THREADS_MAX};
 pub use finding::{Kind, Race};
 pub use frontier::{Frontier, Order, Standing};
 pub use history::History;
-pub use lines::{Line, by_shard, pieces, shard_of};
+pub use lines::{Line, pieces};
 pub use variables::Variables;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Lines of 64 bytes, the grain at which segments are noted and remembered, and how
-//! ranges and shards are made of them.
+//! ranges are made of them.
 //!
 //! Apart from the history because whoever calls cuts ranges by the same rule.
 
@@ -18,9 +18,8 @@ pub struct Line {
 
 /// Bytes of a line.
 pub(crate) const LINE: u64 = 64;
-/// Lines of a page: what lies within one is remembered side by side.
+/// Lines of a page, by which memory is counted.
 pub(crate) const PAGE_LINES: u64 = 64;
-const PAGE: u64 = LINE * PAGE_LINES;
 
 /// A range of addresses as numbers of lines with the bytes of each.
 pub fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, u64)> {
@@ -32,30 +31,9 @@ pub fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// Which of `shards` histories remembers a line. Lines of the same 4096 bytes share one.
-#[inline]
-pub fn shard_of(line: u64, shards: usize) -> usize {
-    let page = line / PAGE_LINES;
-    (page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % shards.max(1)
-}
-
-/// A range of addresses cut into parts that one shard remembers, as (shard, part).
-pub fn by_shard(range: Range<u64>, shards: usize) -> impl Iterator<Item = (usize, Range<u64>)> {
-    let mut start = range.start;
-    core::iter::from_fn(move || {
-        if start >= range.end {
-            return None;
-        }
-        let end = (start / PAGE).checked_add(1).and_then(|page| page.checked_mul(PAGE)).unwrap_or(range.end);
-        let part = start..end.min(range.end);
-        start = part.end;
-        Some((shard_of(part.start / LINE, shards), part))
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{by_shard, pieces, shard_of};
+    use super::pieces;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use std::vec::Vec;
@@ -78,17 +56,6 @@ mod tests {
                 .flat_map(|(line, mask)| (0..64).filter(move |i| mask >> i & 1 == 1).map(move |i| line * 64 + i))
                 .collect();
             prop_assert_eq!(bytes, (start..start + length).collect::<BTreeSet<_>>());
-        }
-
-        #[test]
-        fn parts_follow_one_another_and_stay_within_a_shard(start in 0..1u64 << 40, length in 0..1u64 << 16, shards in 0..9usize) {
-            let mut at = start;
-            for (shard, part) in by_shard(start..start + length, shards) {
-                prop_assert_eq!(part.start, at);
-                prop_assert!(pieces(part.clone()).all(|(line, _)| shard_of(line, shards) == shard));
-                at = part.end;
-            }
-            prop_assert_eq!(at, start + length);
         }
     }
 }

@@ -11,6 +11,7 @@ mod detect;
 mod execution;
 mod frontier;
 mod oracle;
+mod owned;
 mod random;
 mod recplay;
 mod single;

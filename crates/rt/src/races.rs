@@ -19,6 +19,7 @@
 
 mod edges;
 mod ledger;
+mod memory;
 mod second;
 mod state;
 
@@ -88,11 +89,13 @@ enum Pass {
     Second,
 }
 
-/// At start-up: looks for races from now on, if the session wants it.
-pub fn begin() {
-    let Some(pass) = wanted() else { return };
-    State::begin(pass, thread::current().index);
+/// At start-up: looks for races from now on, if the session wants it. `false` if there is no memory for that.
+#[must_use]
+pub fn begin() -> bool {
+    let Some(pass) = wanted() else { return true };
+    let begun = State::begin(pass, thread::current().index);
     ON.store(true, Ordering::Release);
+    begun
 }
 
 /// An event takes effect: in its turn, before another one of its objects may.

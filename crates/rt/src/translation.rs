@@ -101,10 +101,12 @@ pub fn is_wanted(link: &FromEnvironment) -> bool {
 /// # Safety
 /// Once, at start-up, in the first thread, which is the only one.
 pub unsafe fn begin(dispatched: bool) {
-    races::begin();
+    let has_memory = races::begin();
     // SAFETY: the caller's promise.
     let begun = unsafe {
-        if races::is_on() {
+        if !has_memory {
+            Err(Error::Memory)
+        } else if races::is_on() {
             noting::begin(dispatched)
         } else {
             engine(Plain).and_then(|engine| engine.begin(dispatched))

@@ -1,55 +1,64 @@
 //! What a line remembers of one segment, and what a later one does to it.
 //!
-//! Apart from where entries are stored: a line's only entry and the entries of a
-//! list go by the same rule.
+//! Apart from where entries are: those of a cell and those of a list go by the same
+//! rule.
 
 use crate::clock::Clock;
 use crate::epoch::{Epoch, FREE};
 use crate::finding::{Kind, Race};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
-/// A segment's bytes in one line. As a slot of a page it can also be empty, or say
-/// where the line's list is.
-#[derive(Clone, Copy, Debug)]
+/// A segment's bytes in one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Bits of an [`Epoch`], with [`FREE`] set if `written` was freed; [`EMPTY`] or [`SPILLED`] in a slot.
+    /// Bits of an [`Epoch`], with [`FREE`] set if `written` was freed.
     stamp: u64,
     /// Bytes that were read and not written.
     pub(super) read: u64,
     pub(super) written: u64,
 }
 
-/// No epoch, because times begin at 1.
-const EMPTY: u64 = 0;
-/// No epoch, because threads are numbered below the largest number.
-const SPILLED: u64 = u64::MAX;
+/// Where an entry is stored. It is read and written under the lock of its line's cell.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Slot {
+    stamp: AtomicU64,
+    read: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Slot {
+    #[inline]
+    pub(super) fn load(&self) -> Entry {
+        Entry { stamp: self.stamp.load(Relaxed), read: self.read.load(Relaxed), written: self.written.load(Relaxed) }
+    }
+
+    #[inline]
+    pub(super) fn store(&self, entry: Entry) {
+        self.stamp.store(entry.stamp, Relaxed);
+        self.read.store(entry.read, Relaxed);
+        self.written.store(entry.written, Relaxed);
+    }
+
+    /// What [`Slot::store_word`] left.
+    pub(super) fn load_word(&self) -> u64 {
+        self.stamp.load(Relaxed)
+    }
+
+    /// Keeps a number in place of an entry.
+    pub(super) fn store_word(&self, word: u64) {
+        self.stamp.store(word, Relaxed);
+    }
+}
 
 impl Entry {
-    pub(super) const EMPTY: Self = Self { stamp: EMPTY, read: 0, written: 0 };
-
     pub(super) fn access(epoch: Epoch, read: u64, written: u64) -> Self {
         Self { stamp: epoch.bits(), read: read & !written, written }
     }
 
     pub(super) fn free(epoch: Epoch, freed: u64) -> Self {
         Self { stamp: epoch.bits() | FREE, read: 0, written: freed }
-    }
-
-    /// A slot whose line has a list; the other words say where.
-    pub(super) fn spilled(place: u64, length: usize) -> Self {
-        Self { stamp: SPILLED, read: place, written: length as u64 }
-    }
-
-    /// The place and length that [`Entry::spilled`] was given.
-    pub(super) fn list(&self) -> (u64, usize) {
-        (self.read, self.written as usize)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.stamp == EMPTY
-    }
-
-    pub(super) fn is_spilled(&self) -> bool {
-        self.stamp == SPILLED
     }
 
     pub(super) fn is_free(&self) -> bool {

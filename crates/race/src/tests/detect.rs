@@ -2,17 +2,19 @@
 //! are gathered, and handed over when the segment ends.
 
 use super::execution::{Event, PARTIES, What};
-use crate::{Clock, Clocks, Epoch, History, Line, Race, by_shard, pieces, shard_of};
+use super::owned::{self, Idle};
+use crate::{Clock, Clocks, Epoch, History, Line, Race, pieces};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::vec::Vec;
 
-const SHARDS: usize = 2;
+/// Few enough that lines meet in them.
+const CELLS: usize = 128;
 
 /// The detector under test and what it found.
 pub(super) struct Detect {
     pub(super) clocks: Clocks,
-    histories: Vec<History>,
+    history: History<'static, Idle>,
     pending: BTreeMap<u32, BTreeMap<u64, (u64, u64)>>,
     pub(super) races: Vec<Race>,
     /// The segment that each event fell into.
@@ -23,7 +25,7 @@ pub(super) struct Detect {
 pub(super) fn detect(events: &[Event]) -> Detect {
     let mut detect = Detect {
         clocks: Clocks::new(),
-        histories: (0..SHARDS).map(|_| History::new()).collect(),
+        history: owned::history(CELLS),
         pending: BTreeMap::new(),
         races: Vec::new(),
         segments: Vec::new(),
@@ -46,32 +48,24 @@ impl Detect {
             What::Free(range) => {
                 self.flush_all();
                 let clock = self.clocks.current(thread);
-                for (shard, part) in by_shard(range.clone(), SHARDS) {
-                    self.histories[shard].free(clock, part, &mut |race| self.races.push(race));
-                }
+                self.history.free(clock, range.clone(), &mut |race| self.races.push(race));
             }
             What::Fresh(range) => {
                 self.flush_all();
-                for history in &mut self.histories {
-                    history.fresh(range.clone());
-                }
+                self.history.fresh(range.clone());
             }
             What::Sweep => {
                 let floor = self.clocks.floor();
                 self.clocks.sweep(&floor);
-                // Either way nothing may be missed.
-                let all_at_once = self.segments.len().is_multiple_of(2);
-                for history in &mut self.histories {
-                    if all_at_once { history.sweep(&floor) } else { history.raise(&floor) }
-                }
+                self.history.raise(&floor);
             }
             _ => {
                 let ended = synchronise(&mut self.clocks, event, |clocks| {
                     let clock = clocks.current(thread).clone();
-                    hand_over(&mut self.histories, &mut self.pending, &mut self.races, &clock);
+                    hand_over(&self.history, &mut self.pending, &mut self.races, &clock);
                 });
                 if let Some(clock) = ended {
-                    hand_over(&mut self.histories, &mut self.pending, &mut self.races, &clock);
+                    hand_over(&self.history, &mut self.pending, &mut self.races, &clock);
                 }
             }
         }
@@ -89,20 +83,19 @@ impl Detect {
     fn flush_all(&mut self) {
         for thread in self.pending.keys().copied().collect::<Vec<_>>() {
             let clock = self.clocks.current(thread).clone();
-            hand_over(&mut self.histories, &mut self.pending, &mut self.races, &clock);
+            hand_over(&self.history, &mut self.pending, &mut self.races, &clock);
         }
     }
 }
 
 fn hand_over(
-    histories: &mut [History],
+    history: &History<'_, Idle>,
     pending: &mut BTreeMap<u32, BTreeMap<u64, (u64, u64)>>,
     races: &mut Vec<Race>,
     clock: &Clock,
 ) {
     for (number, (read, written)) in pending.remove(&clock.epoch().thread()).unwrap_or_default() {
-        let line = Line { number, read, written };
-        histories[shard_of(number, SHARDS)].check(clock, &[line], &mut |race| races.push(race));
+        history.check(clock, &[Line { number, read, written }], &mut |race| races.push(race));
     }
 }
 

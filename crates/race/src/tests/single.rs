@@ -1,12 +1,15 @@
 //! Single cases of the history.
 
-use crate::{Clocks, Epoch, Floor, History, Kind, Line, Race};
+use super::owned::{self, Idle};
+use crate::{Clocks, Epoch, History, Kind, Line, Race};
 use std::vec::Vec;
+
+const CELLS: usize = 1 << 14;
 
 /// Threads that know nothing of each other but that thread 0 created them, and one history.
 struct Case {
     clocks: Clocks,
-    history: History,
+    history: History<'static, Idle>,
 }
 
 impl Case {
@@ -16,7 +19,7 @@ impl Case {
         for child in 1..threads {
             clocks.create(0, child).unwrap();
         }
-        Self { clocks, history: History::new() }
+        Self { clocks, history: owned::history(CELLS) }
     }
 
     fn check(&mut self, thread: u32, number: u64, read: u64, written: u64) -> Vec<Race> {
@@ -141,7 +144,7 @@ fn use_after_free_needs_no_race() {
         assert_eq!(races.iter().map(|race| race.kind).collect::<Vec<_>>(), [Kind::UseAfterFree]);
         case.order(1, 0);
         let floor = case.clocks.floor();
-        case.history.sweep(&floor);
+        case.history.raise(&floor);
     }
     assert_eq!(case.free(1, 64..128)[0].kind, Kind::DoubleFree);
     case.history.fresh(64..128);
@@ -161,20 +164,40 @@ fn a_fresh_block_leaves_its_neighbours_alone() {
 }
 
 #[test]
-fn fresh_memory_costs_nothing() {
+fn fresh_memory_is_forgotten_whatever_the_range() {
     let mut case = Case::new(3);
-    for number in 0..4096 {
-        case.check(1, number * 3, 0xFF, 0xFF00);
-        case.check(2, number * 3, 0xF0000, 0);
+    for (lines, ranges) in [(0..4096, [0..4096 * 32, 0..u64::MAX]), (100..200, [6400..6464, 6464..4096 * 32])] {
+        for number in lines.clone() {
+            case.check(1, number, 0xFF, 0xFF00);
+            case.check(2, number, 0xF0000, 0);
+            case.check(0, number, 0xF00_0000, 0);
+        }
+        ranges.into_iter().for_each(|range| case.history.fresh(range));
+        for number in lines {
+            assert_eq!(case.check(0, number, u64::MAX, u64::MAX), []);
+        }
+        case.history.fresh(0..u64::MAX);
     }
-    assert!(case.history.bytes() > 4096 * 24);
-    case.history.fresh(0..4096 * 3 * 64 / 2);
-    case.history.fresh(0..u64::MAX);
-    assert_eq!(case.check(0, 3, u64::MAX, u64::MAX), []);
-    case.history.fresh(0..4096);
-    let floor = case.clocks.floor();
-    case.history.sweep(&floor);
-    assert!(case.history.bytes() < 1000, "{} bytes are left", case.history.bytes());
+}
+
+#[test]
+fn lines_that_meet_in_a_cell_are_apart() {
+    const FAR: u64 = CELLS as u64;
+    let mut case = Case::new(3);
+    for copy in 0..4 {
+        assert_eq!(case.check(1, 5 + copy * FAR, 0, 1 << copy), []);
+    }
+    for copy in 0..4 {
+        assert_eq!(case.check(2, 5 + copy * FAR, 0, !(1 << copy)), []);
+    }
+    case.history.fresh((5 + 2 * FAR) * 64..(6 + 2 * FAR) * 64);
+    for (copy, races) in [(0, 2), (1, 2), (2, 0), (3, 2)] {
+        assert_eq!(case.check(0, 5 + copy * FAR, u64::MAX, 0).len(), races, "copy {copy}");
+    }
+    // A range far larger than what is remembered.
+    case.history.fresh(0..FAR * 64 - 1);
+    assert_eq!(case.check(0, 5, u64::MAX, u64::MAX), []);
+    assert_eq!(case.check(2, 5 + FAR, 2, 0).len(), 1);
 }
 
 #[test]
@@ -185,11 +208,11 @@ fn a_sweep_keeps_what_can_still_race() {
     case.order(1, 2);
     case.check(2, 6, 0, 2);
     let floor = case.clocks.floor();
-    case.history.sweep(&floor);
+    case.history.raise(&floor);
     assert_eq!(case.check(0, 5, 0, 1).len(), 1);
     case.order(1, 0);
     let floor = case.clocks.floor();
-    case.history.sweep(&floor);
+    case.history.raise(&floor);
     let races = case.check(0, 6, 0, 3);
     assert_eq!(races.iter().map(|race| (race.older.thread(), race.bytes())).collect::<Vec<_>>(), [(2, 2)]);
 }
@@ -212,17 +235,16 @@ fn what_somebody_does_not_know_stays() {
 #[test]
 fn what_all_know_leaves_no_list() {
     let mut case = Case::new(3);
-    case.check(1, 5, 0, 1);
-    case.check(2, 5, 0, 2);
+    for thread in 0..3 {
+        case.check(thread, 5, 0, 1 << thread);
+    }
     let full = case.history.bytes();
     for (one, other) in [(1, 0), (2, 0), (0, 1), (0, 2)] {
         case.order(one, other);
     }
     let floor = case.clocks.floor();
     case.history.raise(&floor);
-    assert_eq!(case.check(1, 5, 0, 4), []);
-    // What is free goes then.
-    case.history.sweep(&Floor::default());
+    assert_eq!(case.check(1, 5, 0, 8), []);
     assert!(case.history.bytes() < full, "one entry needs no list");
 }
 
@@ -232,7 +254,6 @@ fn lines_at_the_end_of_the_address_space_are_lines() {
     let last = u64::MAX / 64;
     assert_eq!(case.check(1, last, 0, 1), []);
     assert_eq!(case.check(2, last, 1, 0).len(), 1);
-    assert_eq!(case.check(1, u64::MAX, 0, 1), []);
     case.history.fresh(u64::MAX - 200..u64::MAX);
     assert_eq!(case.check(0, last, 0, 1), []);
 }
@@ -278,27 +299,43 @@ fn one_byte_that_all_race_for_costs_no_more_than_threads() {
 }
 
 #[test]
-fn lists_that_are_no_longer_needed_are_given_back() {
-    const LINES: u64 = 4096;
-    let mut case = Case::new(3);
-    for number in 0..LINES {
-        case.check(1, number, 0, 1);
+fn lists_that_are_no_longer_needed_are_used_again() {
+    let mut case = Case::new(4);
+    let mut most = 0;
+    for round in 0..50 {
+        for number in round * 16..round * 16 + 16 {
+            for thread in 1..4 {
+                case.check(thread, number, 0, 1 << thread);
+            }
+        }
+        most = most.max(case.history.bytes() - (round as usize / 4 + 1) * 4096);
+        case.history.fresh(0..u64::MAX);
     }
-    let single = case.history.bytes();
-    case.order(1, 2);
-    for number in 0..LINES {
-        case.check(2, number, 0, 2);
-    }
-    assert!(case.history.bytes() > single + LINES as usize * 48);
-    case.order(2, 1);
-    for number in 0..LINES {
-        case.check(1, number, 0, 3);
-    }
-    assert!(case.history.bytes() < single + (64 << 10), "{} bytes", case.history.bytes());
-    // One slab is kept until a sweep.
-    case.check(2, 0, 4, 0);
-    case.history.fresh(0..u64::MAX);
-    let floor = case.clocks.floor();
-    case.history.sweep(&floor);
-    assert!(case.history.bytes() < 1000, "{} bytes", case.history.bytes());
+    assert_eq!(most, 16 * 2 * 24, "a list of two entries for each line, of one round at a time");
+}
+
+#[test]
+fn threads_check_at_the_same_time() {
+    const THREADS: u32 = 4;
+    let mut clocks = Case::new(THREADS).clocks;
+    (0..THREADS).for_each(|thread| clocks.release(thread, u64::from(thread)));
+    // So few cells that lines meet, and threads in their locks.
+    let history = owned::history(128);
+    let races = std::sync::Mutex::new(std::collections::BTreeSet::new());
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (clocks, history, races) = (&clocks, &history, &races);
+            scope.spawn(move || {
+                for round in 0..2000u64 {
+                    // Each thread has a byte of its own in lines that all touch, and one byte is everybody's.
+                    let own = Line { number: round % 70 * 3, read: 0, written: 1 << thread };
+                    let shared = Line { number: 1, read: 1 << 20, written: u64::from(round == 1999) << 20 };
+                    history.check(clocks.current(thread), &[own, shared], &mut |race| {
+                        races.lock().unwrap().insert((race.line, race.bytes()));
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(races.into_inner().unwrap().into_iter().collect::<Vec<_>>(), [(1, 1 << 20)]);
 }

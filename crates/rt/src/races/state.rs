@@ -6,6 +6,7 @@
 
 use super::edges::{self, Edge};
 use super::ledger::Ledger;
+use super::memory::{self, Here, Mapped};
 use super::second::Second;
 use super::{Act, Pass, Take};
 use crate::object::Cell;
@@ -13,26 +14,29 @@ use crate::translation;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use relive_order::Kind;
-use relive_race::{Clock, Clocks, History, Line, Race, Touch, by_shard, pieces, shard_of};
+use relive_race::{Clock, Clocks, History, Line, Race, Touch, pieces};
 use relive_sys::lock::{Guard, Lock};
 use relive_trace::races::FOUND;
 use relive_trace::races::word::{self, not_translated};
 
-/// More threads than that hardly ever check at the same time.
-const SHARDS: usize = 32;
-
-/// Histories are told what all threads know each time that a thread has had so many segments.
+/// The history is told what all threads know each time that a thread has had so many segments, or as many lines in them.
 const SEGMENTS: u64 = 512;
+const LINES: u64 = 2048;
+/// Lines of a segment that is worth that by itself.
+const LONG: u64 = 64;
 
 /// The detector of this process.
 pub(super) struct State {
     pass: Pass,
     clocks: Lock<Clocks>,
-    histories: [Lock<History>; SHARDS],
+    /// The first pass's, and its memory.
+    history: Option<(History<'static, Here>, Mapped)>,
     /// Segments that an acquire has ended, and that are not yet held against others.
     unchecked: AtomicUsize,
+    /// Lines that long segments handed over since the history was told what all threads know.
+    lines: AtomicU64,
     found: Lock<Found>,
     /// Who holds which lock for writing.
     writers: Lock<BTreeSet<(u32, u64)>>,
@@ -62,19 +66,23 @@ fn key(cell: &Cell) -> u64 {
 }
 
 impl State {
-    /// Makes the process's detector.
-    pub(super) fn begin(pass: Pass, first: u32) {
+    /// Makes the process's detector. `false` if there is no memory for what it remembers.
+    pub(super) fn begin(pass: Pass, first: u32) -> bool {
+        let history = if pass == Pass::First { memory::history() } else { None };
+        let begun = pass == Pass::Second || history.is_some();
         let state = Box::new(Self {
             pass,
             clocks: Lock::new(Clocks::new()),
-            histories: core::array::from_fn(|_| Lock::new(History::new())),
+            history,
             unchecked: AtomicUsize::new(0),
+            lines: AtomicU64::new(0),
             found: Lock::new(Found::new()),
             writers: Lock::new(BTreeSet::new()),
             second: Lock::new(Second::new(pass)),
         });
         start(&state.clocks, first);
         STATE.store(Box::leak(state), Ordering::Release);
+        begun
     }
 
     /// That of this process.
@@ -128,7 +136,8 @@ impl State {
         self.settle(me);
         let first = edges::of(kind, cells.first().copied());
         if matches!(first, Edge::Release | Edge::ReleaseEither | Edge::Transfer | Edge::Arrive | Edge::Flush) {
-            self.raise(self.hand_over(me));
+            let (segment, lines) = self.hand_over(me);
+            self.raise(segment, lines);
         }
         for cell in cells {
             self.edge(me, edges::of(kind, Some(cell)), key(cell));
@@ -210,35 +219,46 @@ impl State {
         }
     }
 
-    /// Tells the histories what all threads know, once in a while. `segment` is the thread's own time.
-    fn raise(&self, segment: u64) {
-        if self.pass == Pass::Second || !segment.is_multiple_of(SEGMENTS) {
+    /// Tells the history what all threads know, once in a while. `segment` is the thread's own time, `lines` what it has
+    /// just handed over.
+    fn raise(&self, segment: u64, lines: u64) {
+        let Some((history, _)) = &self.history else { return };
+        if !segment.is_multiple_of(SEGMENTS) && (lines < LONG || self.lines.fetch_add(lines, Ordering::Relaxed) < LINES)
+        {
             return;
         }
         let clocks = self.clocks.lock();
         let running = clocks.running().count() as u64;
         // It costs the square of the threads.
-        let seldom = !(segment / SEGMENTS).is_multiple_of(running * running / SEGMENTS + 1);
+        let square = running * running;
+        let seldom =
+            !(segment / SEGMENTS).is_multiple_of(square / SEGMENTS + 1) && self.lines.load(Ordering::Relaxed) < square;
         if seldom || self.unchecked.load(Ordering::Acquire) != 0 {
             return;
         }
+        self.lines.store(0, Ordering::Relaxed);
         let floor = clocks.floor();
         drop(clocks);
-        for history in &self.histories {
-            history.lock().raise(&floor);
-        }
+        history.raise(&floor);
     }
 
-    /// Holds what the thread did since its last synchronisation against what others did. Its own time.
-    fn hand_over(&self, me: u32) -> u64 {
+    /// Holds what the thread did since its last synchronisation against what others did. Its own time, and how many lines
+    /// those were.
+    fn hand_over(&self, me: u32) -> (u64, u64) {
         let clock = self.clocks.lock().current(me).clone();
-        self.check(&clock);
-        clock.time_of(me)
+        let lines = self.check(&clock);
+        (clock.time_of(me), lines)
     }
 
-    /// The calling thread's lines, as those of the segment with this clock.
-    fn check(&self, clock: &Clock) {
-        translation::take_accesses(|lines| self.hold(clock, lines), |range| self.variable(&range));
+    /// The calling thread's lines, as those of the segment with this clock; how many.
+    fn check(&self, clock: &Clock) -> u64 {
+        let mut count = 0;
+        let lines = |lines: &[Line]| {
+            count += lines.len() as u64;
+            self.hold(clock, lines);
+        };
+        translation::take_accesses(lines, |range| self.variable(&range));
+        count
     }
 
     /// The thread's log is full in the middle of a segment.
@@ -247,15 +267,11 @@ impl State {
         take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(&range));
     }
 
-    /// Lines of one segment: neighbours mostly belong to one shard.
+    /// Lines of one segment.
     fn hold(&self, clock: &Clock, lines: &[Line]) {
         // The second pass has its accesses one by one.
-        if self.pass == Pass::Second {
-            return;
-        }
-        for part in lines.chunk_by(|one, next| shard_of(one.number, SHARDS) == shard_of(next.number, SHARDS)) {
-            let mut history = self.histories[shard_of(part[0].number, SHARDS)].lock();
-            history.check(clock, part, &mut |race| self.tell(race));
+        if let Some((history, _)) = &self.history {
+            history.check(clock, lines, &mut |race| self.tell(race));
         }
     }
 
@@ -287,13 +303,9 @@ impl State {
         if translation::covers(range) {
             self.hand_over(me);
         }
-        match self.pass {
-            Pass::First => {
-                for (shard, part) in by_shard(range.clone(), SHARDS) {
-                    self.histories[shard].lock().fresh(part);
-                }
-            }
-            Pass::Second => self.second.lock().fresh(range.clone()),
+        match &self.history {
+            Some((history, _)) => history.fresh(range.clone()),
+            None => self.second.lock().fresh(range.clone()),
         }
         self.clocks.lock().forget_range(range.clone());
     }
@@ -301,14 +313,12 @@ impl State {
     fn free(&self, me: u32, range: &Range<u64>) {
         self.settle(me);
         let clock = self.clocks.lock().current(me).clone();
-        match self.pass {
-            Pass::First => {
+        match &self.history {
+            Some((history, _)) => {
                 self.check(&clock);
-                for (shard, part) in by_shard(range.clone(), SHARDS) {
-                    self.histories[shard].lock().free(&clock, part, &mut |race| self.tell(race));
-                }
+                history.free(&clock, range.clone(), &mut |race| self.tell(race));
             }
-            Pass::Second => self.second.lock().free(me, &clock, range.clone()),
+            None => self.second.lock().free(me, &clock, range.clone()),
         }
     }
 
@@ -332,18 +342,18 @@ impl State {
     /// Runs `fork` with every lock, in the order in which others take them.
     pub(super) fn around_fork(&self, fork: &mut dyn FnMut()) {
         let first = (self.second.lock(), self.clocks.lock(), self.writers.lock());
-        let histories = self.histories.each_ref().map(Lock::lock);
         let found = self.found.lock();
         fork();
-        drop((found, histories, first));
+        drop((found, first));
     }
 
     /// The process has this thread alone, and none of what others did can race with it.
     fn fork(&self, me: u32) {
         *self.clocks.lock() = Clocks::new();
         start(&self.clocks, me);
-        for history in &self.histories {
-            *history.lock() = History::new();
+        // With the locks that others held.
+        if let Some((_, memory)) = &self.history {
+            memory.clear();
         }
         *self.found.lock() = Found::new();
         // The others are gone in the middle of what they did.

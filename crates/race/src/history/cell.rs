@@ -1,0 +1,113 @@
+//! A line's place in the memory of the history.
+//!
+//! Eight words, a line of the cache: a word with the lock, the number of entries and
+//! where their list is; the line's number; two entries.
+//!
+//! Apart from what is done with entries because here stands how threads keep out of
+//! each other's way: a cell is looked at by who holds its lock, and its memory needs no
+//! more than to be zero at first.
+
+use super::entry::Slot;
+use super::lists::List;
+use super::memory::Host;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Entries that stand in the cell.
+pub(super) const INLINE: usize = 2;
+
+/// What a history remembers of one line. All zero: nothing.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Cell {
+    /// The lock, the number of entries, and the list.
+    head: AtomicU64,
+    /// The line's number plus one, once there was one.
+    line: AtomicU64,
+    entries: [Slot; INLINE],
+}
+
+/// In the head: somebody looks at the cell.
+const LOCKED: u64 = 1;
+const COUNT_SHIFT: u32 = 1;
+const COUNT_BITS: u32 = 23;
+const LIST_SHIFT: u32 = COUNT_SHIFT + COUNT_BITS;
+
+/// A cell whose lock is held; it is given back when this goes.
+#[derive(Debug)]
+pub(super) struct Held<'m> {
+    cell: &'m Cell,
+    head: u64,
+}
+
+impl Cell {
+    /// Waits for the cell.
+    #[inline]
+    pub(super) fn lock(&self, host: &impl Host) -> Held<'_> {
+        let head = self.head.fetch_or(LOCKED, Acquire);
+        if head & LOCKED == 0 { Held { cell: self, head } } else { self.wait(host) }
+    }
+
+    #[cold]
+    fn wait(&self, host: &impl Host) -> Held<'_> {
+        let mut times = 0;
+        loop {
+            host.pause(times);
+            times += 1;
+            let head = self.head.load(Relaxed);
+            if head & LOCKED == 0 && self.head.compare_exchange_weak(head, head | LOCKED, Acquire, Relaxed).is_ok() {
+                return Held { cell: self, head };
+            }
+        }
+    }
+}
+
+impl<'m> Held<'m> {
+    /// The line that the cell belongs to, if there is one yet.
+    #[inline]
+    pub(super) fn line(&self) -> Option<u64> {
+        self.cell.line.load(Relaxed).checked_sub(1)
+    }
+
+    /// The cell belongs to this line from now on.
+    pub(super) fn set_line(&mut self, line: u64) {
+        self.cell.line.store(line + 1, Relaxed);
+    }
+
+    /// How many entries the line has.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        (self.head >> COUNT_SHIFT) as usize & ((1 << COUNT_BITS) - 1)
+    }
+
+    #[inline]
+    pub(super) fn set_count(&mut self, count: usize) {
+        // Threads are fewer, and a line has 64 bytes.
+        assert!(count < 1 << COUNT_BITS, "a line has an entry for each thread and byte at most");
+        self.head = self.head >> LIST_SHIFT << LIST_SHIFT | (count as u64) << COUNT_SHIFT;
+    }
+
+    /// The list of the entries that are not in the cell.
+    #[inline]
+    pub(super) fn list(&self) -> Option<List> {
+        List::unpack(self.head >> LIST_SHIFT)
+    }
+
+    pub(super) fn set_list(&mut self, list: Option<List>) {
+        self.head = self.head & ((1 << LIST_SHIFT) - 1) | list.map_or(0, List::pack) << LIST_SHIFT;
+    }
+
+    #[inline]
+    pub(super) fn inline(&self, index: usize) -> &'m Slot {
+        &self.cell.entries[index]
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.cell.head.store(self.head & !LOCKED, Release);
+    }
+}
+
+const _: () = assert!(size_of::<Cell>() == 64 && LIST_SHIFT + List::BITS <= u64::BITS);
