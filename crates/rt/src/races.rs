@@ -127,8 +127,8 @@ pub fn done(cell: &Cell) {
     }
 }
 
-/// The calling thread is about to wait for its turn, or diverged: what it did until then must not be lost if nothing more
-/// comes of it.
+/// The calling thread is about to wait for its turn, or diverged. What it did until then must not be lost if nothing more
+/// comes of it; and what it waits for is new to it, so that its segment ends there in most cases.
 pub fn waits() {
     if is_on() {
         act(&Act::Waits);

@@ -142,8 +142,14 @@ pub fn wait_for_end(own: &TurnSlot, other: u32, total: u64) {
 /// Waits for `word` to reach `wanted`; `polled` is never ahead of it and cheaper for its writer to have polled.
 #[inline(never)]
 fn wait_until(own: &TurnSlot, slot: &TurnSlot, other: u32, (polled, word): (&AtomicU64, &AtomicU64), wanted: u64) {
+    // Whoever waits behind this thread's next release need not wait for that, too.
+    races::waits();
+    own.waits.store(own.waits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    let narrow = &runtime::session().narrow;
     for _ in 0..ROUNDS {
-        for _ in 0..SPINS {
+        // On one processor looking longer keeps the other one from what is looked for.
+        let spins = if narrow.load(Ordering::Relaxed) == 0 { SPINS } else { 1 };
+        for _ in 0..spins {
             if polled.load(Ordering::Acquire) >= wanted {
                 return;
             }
@@ -154,7 +160,6 @@ fn wait_until(own: &TurnSlot, slot: &TurnSlot, other: u32, (polled, word): (&Ato
         }
         syscall::sched_yield();
     }
-    races::waits();
     own.waits_for.store(other, Ordering::Relaxed);
     own.wants.store(wanted, Ordering::Relaxed);
     own.state.store(state::WAITING, Ordering::Release);
