@@ -109,32 +109,43 @@ impl<'m, H: Host> History<'m, H> {
             return;
         }
         let mut cell = self.memory.claim(line, &self.host);
-        let (mut kept, mut joined) = (0, newer);
-        for index in 0..cell.count() {
-            let mut older = self.entry(&cell, index).load();
-            let before = older;
-            let stays = self.meets(clock, line, &newer, &mut older, report);
-            if stays && !joined.absorb(&older) {
-                if kept != index || older != before {
-                    self.entry(&cell, kept).store(older);
+        let (mut count, mut place, mut joined) = (cell.count(), None, newer);
+        let mut index = 0;
+        while index < count {
+            let slot = self.entry(&cell, index);
+            let before = slot.load();
+            let mut older = before;
+            let stays = self.meets(clock, line, &newer, &mut older, report) && !joined.absorb(&older);
+            if stays {
+                if older != before {
+                    slot.store(older);
                 }
-                kept += 1;
+            } else if place.is_none() {
+                place = Some(index);
+            } else {
+                // The last one comes here, and is looked at next.
+                count -= 1;
+                slot.store(self.entry(&cell, count).load());
+                continue;
             }
+            index += 1;
         }
-        self.push(&mut cell, kept, joined);
+        if let Some(place) = place {
+            self.entry(&cell, place).store(joined);
+            self.keep(&mut cell, count);
+        } else {
+            self.push(&mut cell, count, joined);
+        }
     }
 
     /// Holds an access against what is remembered of another one. Whether something of that stays.
     #[inline]
     fn meets(&self, clock: &Clock, line: u64, newer: &Entry, older: &mut Entry, report: &mut impl FnMut(Race)) -> bool {
-        if !older.is_free() && self.memory.all_know(older.epoch()) {
-            return false;
-        }
         older.meet(newer, clock, line, report);
-        !older.is_gone()
+        !older.is_gone() && (older.is_free() || !self.memory.all_know(older.epoch()))
     }
 
-    /// Makes an entry the one behind the first `count`, and the last.
+    /// Makes an entry the one behind the first `count`, which are all.
     #[inline]
     fn push(&self, cell: &mut Held<'_>, count: usize, entry: Entry) {
         if count >= INLINE {

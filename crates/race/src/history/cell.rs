@@ -27,7 +27,7 @@ pub struct Cell {
     entries: [Slot; INLINE],
 }
 
-/// In the head: somebody looks at the cell.
+/// The head while somebody looks at the cell, who has what was there; otherwise this bit is not set.
 const LOCKED: u64 = 1;
 const COUNT_SHIFT: u32 = 1;
 const COUNT_BITS: u32 = 23;
@@ -44,8 +44,8 @@ impl Cell {
     /// Waits for the cell.
     #[inline]
     pub(super) fn lock(&self, host: &impl Host) -> Held<'_> {
-        let head = self.head.fetch_or(LOCKED, Acquire);
-        if head & LOCKED == 0 { Held { cell: self, head } } else { self.wait(host) }
+        let head = self.head.swap(LOCKED, Acquire);
+        if head == LOCKED { self.wait(host) } else { Held { cell: self, head } }
     }
 
     #[cold]
@@ -54,8 +54,11 @@ impl Cell {
         loop {
             host.pause(times);
             times += 1;
-            let head = self.head.load(Relaxed);
-            if head & LOCKED == 0 && self.head.compare_exchange_weak(head, head | LOCKED, Acquire, Relaxed).is_ok() {
+            if self.head.load(Relaxed) == LOCKED {
+                continue;
+            }
+            let head = self.head.swap(LOCKED, Acquire);
+            if head != LOCKED {
                 return Held { cell: self, head };
             }
         }
@@ -106,7 +109,7 @@ impl<'m> Held<'m> {
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.cell.head.store(self.head & !LOCKED, Release);
+        self.cell.head.store(self.head, Release);
     }
 }
 

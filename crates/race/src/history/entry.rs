@@ -99,7 +99,9 @@ impl Entry {
         }
         let known = clock.knows(self.epoch());
         if !known || self.is_free() {
-            self.compare(newer, known, line, report);
+            if self.written & (newer.read | newer.written) | self.read & newer.written != 0 {
+                self.compare(newer, known, line, report);
+            }
             if !known || !newer.is_free() {
                 return;
             }
