@@ -172,7 +172,9 @@ fn fresh_memory_is_forgotten_whatever_the_range() {
             case.check(2, number, 0xF0000, 0);
             case.check(0, number, 0xF00_0000, 0);
         }
-        ranges.into_iter().for_each(|range| case.history.fresh(range));
+        for range in ranges {
+            case.history.fresh(range);
+        }
         for number in lines {
             assert_eq!(case.check(0, number, u64::MAX, u64::MAX), []);
         }

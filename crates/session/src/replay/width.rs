@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(5);
 /// Waits a second of each thread above which all get one processor: half of the time goes into them then.
-const OFTEN: f64 = 40_000.0;
+const OFTEN: u64 = 40_000;
 /// Below which they get all of them.
-const SELDOM: f64 = 15_000.0;
+const SELDOM: u64 = 15_000;
 /// So many looks in a row must say the same.
 const TO_NARROW: u32 = 2;
 const TO_WIDEN: u32 = 4;
@@ -67,7 +67,8 @@ fn see_to(shared: &Shared, ended: &AtomicBool) {
         std::thread::park_timeout(LOOK);
         let waits: u64 = shared.turns().iter().map(|slot| slot.waits.load(Relaxed)).sum();
         let now = Instant::now();
-        let rate = waits.saturating_sub(seen) as f64 / (now - when).as_secs_f64();
+        let micros = u64::try_from((now - when).as_micros()).unwrap_or(u64::MAX).max(1);
+        let rate = waits.saturating_sub(seen).saturating_mul(1_000_000) / micros;
         (seen, when) = (waits, now);
         let threads = shared.turns().iter().filter(|slot| runs(slot)).count().min(all.count() as usize);
         match choice.look(rate, threads) {
@@ -96,8 +97,8 @@ struct Choice {
 
 impl Choice {
     /// `Some` if it is to be narrow, or wide, from now on, after so many waits a second of so many threads.
-    fn look(&mut self, rate: f64, threads: usize) -> Option<bool> {
-        let each = rate / threads.max(1) as f64;
+    fn look(&mut self, rate: u64, threads: usize) -> Option<bool> {
+        let each = rate / threads.max(1) as u64;
         let other = if self.narrow { each < SELDOM } else { each > OFTEN && threads > 1 };
         self.looks = if other { self.looks + 1 } else { 0 };
         if self.looks < if self.narrow { TO_WIDEN } else { TO_NARROW } {
@@ -140,17 +141,17 @@ mod tests {
     #[test]
     fn threads_that_wait_all_the_time_get_one_processor_until_they_do_not() {
         let mut choice = Choice::default();
-        let mut look = |rate: f64| choice.look(rate * 4.0, 4);
-        assert_eq!([OFTEN * 2.0, 0.0, OFTEN * 2.0].map(&mut look), [None; 3]);
-        assert_eq!(look(OFTEN * 2.0), Some(true));
-        assert_eq!([OFTEN, SELDOM * 1.1, 0.0, 0.0, 0.0].map(&mut look), [None; 5]);
-        assert_eq!(look(0.0), Some(false));
-        assert_eq!([SELDOM, OFTEN * 0.9].map(&mut look), [None; 2]);
+        let mut look = |rate: u64| choice.look(rate * 4, 4);
+        assert_eq!([OFTEN * 2, 0, OFTEN * 2].map(&mut look), [None; 3]);
+        assert_eq!(look(OFTEN * 2), Some(true));
+        assert_eq!([OFTEN, SELDOM + 1, 0, 0, 0].map(&mut look), [None; 5]);
+        assert_eq!(look(0), Some(false));
+        assert_eq!([SELDOM, OFTEN].map(&mut look), [None; 2]);
     }
 
     #[test]
     fn one_thread_has_nobody_to_give_way_to() {
         let mut choice = Choice::default();
-        assert_eq!([1e9, 1e9, 1e9].map(|rate| choice.look(rate, 1)), [None; 3]);
+        assert_eq!([u64::MAX; 3].map(|rate| choice.look(rate, 1)), [None; 3]);
     }
 }
