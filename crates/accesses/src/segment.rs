@@ -64,6 +64,11 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
         self.memory.word(word::LOG_NEXT) == self.log()
     }
 
+    /// How many lines it touched, rather more than fewer.
+    pub fn lines(&self) -> u64 {
+        (self.memory.word(word::LOG_NEXT) - self.log()) / 8
+    }
+
     fn log(&self) -> u64 {
         self.memory.address().wrapping_add_signed(LOG as i64)
     }

@@ -136,8 +136,7 @@ impl State {
         self.settle(me);
         let first = edges::of(kind, cells.first().copied());
         if matches!(first, Edge::Release | Edge::ReleaseEither | Edge::Transfer | Edge::Arrive | Edge::Flush) {
-            let (segment, lines) = self.hand_over(me);
-            self.raise(segment, lines);
+            self.hand_over(me);
         }
         for cell in cells {
             self.edge(me, edges::of(kind, Some(cell)), key(cell));
@@ -219,8 +218,8 @@ impl State {
         }
     }
 
-    /// Tells the history what all threads know, once in a while. `segment` is the thread's own time, `lines` what it has
-    /// just handed over.
+    /// Tells the history what all threads know, once in a while: before a thread hands over so many `lines`
+    /// of this one of its segments, which then need no room beside what goes.
     fn raise(&self, segment: u64, lines: u64) {
         let Some((history, _)) = &self.history else { return };
         if !segment.is_multiple_of(SEGMENTS) && (lines < LONG || self.lines.fetch_add(lines, Ordering::Relaxed) < LINES)
@@ -242,23 +241,16 @@ impl State {
         history.raise(&floor);
     }
 
-    /// Holds what the thread did since its last synchronisation against what others did. Its own time, and how many lines
-    /// those were.
-    fn hand_over(&self, me: u32) -> (u64, u64) {
+    /// Holds what the thread did since its last synchronisation against what others did.
+    fn hand_over(&self, me: u32) {
         let clock = self.clocks.lock().current(me).clone();
-        let lines = self.check(&clock);
-        (clock.time_of(me), lines)
+        self.raise(clock.time_of(me), translation::touched_lines());
+        self.check(&clock);
     }
 
-    /// The calling thread's lines, as those of the segment with this clock; how many.
-    fn check(&self, clock: &Clock) -> u64 {
-        let mut count = 0;
-        let lines = |lines: &[Line]| {
-            count += lines.len() as u64;
-            self.hold(clock, lines);
-        };
-        translation::take_accesses(lines, |range| self.variable(&range));
-        count
+    /// The calling thread's lines, as those of the segment with this clock.
+    fn check(&self, clock: &Clock) {
+        translation::take_accesses(|lines| self.hold(clock, lines), |range| self.variable(&range));
     }
 
     /// The thread's log is full in the middle of a segment.

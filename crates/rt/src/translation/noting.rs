@@ -112,6 +112,13 @@ pub(crate) fn take_accesses(lines: impl FnMut(&[Line]), locked: impl FnMut(Range
     take(&mut engine.tool().segment(&mut memory), lines, locked);
 }
 
+/// How many lines the calling thread touched since these were last taken. Natively.
+pub(crate) fn touched_lines() -> u64 {
+    let engine = noting();
+    // SAFETY: as in `take_accesses`.
+    engine.tool().segment(&mut unsafe { engine.tool_memory() }).lines()
+}
+
 fn take(
     segment: &mut Segment<'_, '_, '_, Watcher>,
     mut lines: impl FnMut(&[Line]),
