@@ -135,10 +135,16 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// One-byte no-operations until `offset() + ahead` is a multiple of `to`.
+    /// No-operations until `offset() + ahead` is a multiple of `to`, as few as may be.
     pub(crate) fn align(&mut self, to: usize, ahead: usize) {
-        while !self.full && !(self.address as usize + self.at + ahead).is_multiple_of(to) {
-            self.bytes(&[0x90]);
+        const LONG: [&[u8]; 4] = [&[0x90], &[0x66, 0x90], &[0x0F, 0x1F, 0], &[0x0F, 0x1F, 0x40, 0]];
+        loop {
+            let here = self.address as usize + self.at + ahead;
+            let gap = here.next_multiple_of(to) - here;
+            if self.full || gap == 0 {
+                return;
+            }
+            self.bytes(LONG[gap.min(LONG.len()) - 1]);
         }
     }
 

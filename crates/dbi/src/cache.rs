@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::layout::{Layout, Nature};
 use crate::lookup::{TABLE_BYTES, Table};
+use crate::register::GprSet;
 use crate::state::Mark;
 use crate::stubs::Stubs;
 use crate::tool::Tool;
@@ -79,6 +80,8 @@ pub(crate) struct Piece {
     length: u32,
     /// Behind what only indirect branches need.
     body: u32,
+    /// Where its own rounds begin, if it is a loop that has registers put away.
+    round: u32,
     first_exit: u32,
     exit_count: u32,
     first_mark: u32,
@@ -238,7 +241,7 @@ impl Cache {
             return Ok(self.place(piece));
         }
         let (marks, code) = (self.marks.len(), self.room()?);
-        let around = Surroundings {
+        let mut around = Surroundings {
             host,
             tool,
             stubs: self.stubs,
@@ -246,11 +249,22 @@ impl Cache {
             first_exit: self.exits.len() as u32,
             whole,
             checked,
+            kept: GprSet::NONE,
         };
         loop {
             // SAFETY: nothing from `used` on has been handed out since the cache was empty.
             let assembler = unsafe { writable(self.code, code, self.capacity) };
             let done = translate(&around, &block, assembler, &mut self.marks, &mut self.factory);
+            // What a loop wants put away is known when it was written once.
+            if let Ok(translated) = &done
+                && around.kept == GprSet::NONE
+                && translated.wanted != GprSet::NONE
+            {
+                around.kept = translated.wanted;
+                self.marks.truncate(marks);
+                continue;
+            }
+            around.kept = GprSet::NONE;
             let done = done.and_then(|translated| self.keep(&block, code, marks, &translated, nature));
             if done.is_err() {
                 self.marks.truncate(marks);
@@ -312,6 +326,7 @@ impl Cache {
             code: code as u32,
             length: done.length,
             body: done.body,
+            round: done.round,
             first_exit: first_exit as u32,
             exit_count: done.ways().len() as u32,
             first_mark: first_mark as u32,
@@ -331,7 +346,9 @@ impl Cache {
         self.pages.add(&(block.start..block.end()));
         for exit in first_exit..self.exits.len() {
             let target = self.exits[exit].out.target;
-            if let (Way::Block(_), Some(to)) = (self.exits[exit].out.way, self.index.find(target, &self.pieces)) {
+            if let (Way::Block(_) | Way::Round { .. }, Some(to)) =
+                (self.exits[exit].out.way, self.index.find(target, &self.pieces))
+            {
                 self.join(exit as u32, to);
             }
         }
@@ -359,6 +376,7 @@ impl Cache {
             code: code as u32,
             length,
             body: length,
+            round: length,
             first_exit: 0,
             exit_count: 0,
             first_mark,

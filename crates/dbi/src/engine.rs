@@ -282,7 +282,7 @@ impl<H: Host, T: Tool> Engine<H, T> {
         let back = match out.way {
             Way::Event(back) => back,
             Way::SystemCall(back) => return self.system_call(area, &out, code + u64::from(back)),
-            Way::Block(_) | Way::Native | Way::Visit(_) | Way::Changed(_) => {
+            Way::Block(_) | Way::Round { .. } | Way::Native | Way::Visit(_) | Way::Changed(_) => {
                 return self.find(area, out.target, Some(number));
             }
         };

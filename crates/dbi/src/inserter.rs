@@ -134,11 +134,11 @@ impl<'w, 'a> Inserter<'w, 'a> {
         self.visits = true;
     }
 
-    /// Puts back what the instruction needs; all of it if `leaves`, because the program may leave the block by it. Whether
-    /// a visit was asked for.
-    pub(crate) fn finish(self, leaves: bool) -> bool {
+    /// Puts back what the instruction needs; all of it if `leaves`, because the program leaves the block by it, and the
+    /// flags in any case if it `branches`. Whether a visit was asked for.
+    pub(crate) fn finish(self, leaves: bool, branches: bool) -> bool {
         let leaves = leaves || self.visits;
-        if self.writer.state.flags && (leaves || self.liveness.effect(self.index).flags) {
+        if self.writer.state.flags && (leaves || branches || self.liveness.effect(self.index).flags) {
             let dead = GprSet::ALL.minus(self.live.registers);
             let rax_is_free = dead.union(self.writer.spilled()).contains(Gpr::RAX);
             self.writer.restore_flags(rax_is_free);

@@ -91,6 +91,11 @@ impl GprSet {
         Self(self.0 & !other.0)
     }
 
+    /// Its registers, by number.
+    pub(crate) fn registers(self) -> impl Iterator<Item = Gpr> {
+        (0..16).map(Gpr::numbered).filter(move |&register| self.contains(register))
+    }
+
     /// Whether the register is in the set.
     pub const fn contains(self, register: Gpr) -> bool {
         self.0 >> register.0 & 1 != 0

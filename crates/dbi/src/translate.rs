@@ -7,6 +7,7 @@
 //! body     what compares the program's code, if it may change unnoticed
 //!          for each instruction: what the tool inserts, then its copy
 //! cold     what inserted code seldom comes to
+//! late     for branches that leave with registers put away: brings those back
 //! exits    for each way out: which exit it is, and a jump to the dispatcher
 //! words    return addresses that calls push, and native targets
 //! ```
@@ -19,6 +20,7 @@
 
 mod check;
 mod copy;
+mod late;
 
 use crate::area::{EXIT, LEAVE, LEAVE_PLAINLY, TARGET};
 use crate::arena::Array;
@@ -36,7 +38,8 @@ use crate::state::Mark;
 use crate::stubs::{self, Stubs};
 use crate::tool::{Note, Site, Survey, Tool, Treatment};
 use crate::writer::Writer;
-use iced_x86::{Instruction, InstructionInfoFactory};
+use iced_x86::InstructionInfoFactory;
+use late::Late;
 
 /// Each instruction may be handed over and then leave the block; its beginning and its end leave as well.
 pub(crate) const WAYS: usize = 2 * INSTRUCTIONS + 2;
@@ -56,6 +59,8 @@ pub(crate) struct Surroundings<'a, H, T> {
     pub(crate) whole: bool,
     /// Whether the block is to look before it runs whether its code is still the same.
     pub(crate) checked: bool,
+    /// Registers that are put away all along if the block is a loop; none if that is not known yet.
+    pub(crate) kept: GprSet,
 }
 
 /// How a way out leads on.
@@ -63,6 +68,9 @@ pub(crate) struct Surroundings<'a, H, T> {
 pub(crate) enum Way {
     /// To another block, by the jump whose displacement stands at this offset.
     Block(u32),
+    /// To this block's own next round, with registers put away, by the jump whose displacement stands at `at`; what
+    /// brings them back on the way to the dispatcher is at `parted`.
+    Round { at: u32, parted: u32 },
     /// To native code.
     Native,
     /// To the host, which may come back at this offset.
@@ -91,6 +99,10 @@ pub(crate) struct WayOut {
 pub(crate) struct Translated {
     /// Where direct branches begin.
     pub(crate) body: u32,
+    /// Where its own rounds begin, behind what puts registers away for them.
+    pub(crate) round: u32,
+    /// Registers that were put away where it went on to its next round.
+    pub(crate) wanted: GprSet,
     /// Bytes of code.
     pub(crate) length: u32,
     pub(crate) marks: u32,
@@ -122,6 +134,7 @@ struct Translation<'a, 'w, H, T> {
     pushed: Option<Reference>,
     /// The program's bytes, which the block compares.
     compared: [Option<Reference>; check::WORDS],
+    late: Late,
 }
 
 /// Translates the block into `code`.
@@ -135,8 +148,16 @@ pub(crate) fn translate<'a, H: Host, T: Tool>(
     let nowhere = WayOut { way: Way::Native, ip: 0, target: 0, stub: 0 };
     let mut cold = Cold::new();
     let w = Writer::of_block(code, marks, &mut cold, around.stubs.routines.addresses());
-    let mut translation =
-        Translation { around, block, w, ways: [nowhere; WAYS], count: 0, pushed: None, compared: [None; check::WORDS] };
+    let mut translation = Translation {
+        around,
+        block,
+        w,
+        ways: [nowhere; WAYS],
+        count: 0,
+        pushed: None,
+        compared: [None; check::WORDS],
+        late: Late::new(),
+    };
     let live = Liveness::of(block, factory);
     let mut notes = [Note::default(); INSTRUCTIONS];
     let notes = &mut notes[..block.instructions().len()];
@@ -147,19 +168,23 @@ pub(crate) fn translate<'a, H: Host, T: Tool>(
         translation.w.at_instruction(0);
         translation.check();
     }
+    let round = translation.begin_rounds(live.before(0).registers);
     for (index, instruction) in block.instructions().iter().enumerate() {
         translation.w.at_instruction((instruction.ip() - block.start) as u16);
         let info = factory.info(instruction);
         let flow = crate::decode::flow(instruction).map_err(|why| Error::Refused { ip: instruction.ip(), why })?;
         let site = Site { instruction, flow, memory: info.used_memory(), note: notes[index] };
         let treatment = around.tool.treatment(&site);
+        let stays = translation.is_round(flow) || matches!(flow, Flow::Next | Flow::Conditional(_));
         let mut insert = Inserter::new(&mut translation.w, &live, index);
         around.tool.instrument(&site, &mut insert);
-        // What a branch needs back comes in front of the comparison before it: the processor takes the two as one.
-        let branch = block.instructions().get(index + 1).is_some_and(Instruction::is_jcc_short_or_near);
-        let visits = insert.finish(flow != Flow::Next || branch || treatment == Treatment::Event);
+        let visits = insert.finish(!stays || treatment == Treatment::Event, flow != Flow::Next);
         if visits {
             translation.hand_over(Way::Visit, instruction.ip(), instruction.next_ip());
+        }
+        // What a branch needs comes in front of the comparison before it: the processor takes the two as one.
+        if let Some(next) = block.instructions().get(index + 1).filter(|next| next.is_jcc_short_or_near()) {
+            translation.before_branch(instruction, next);
         }
         let dead = GprSet::ALL.minus(live.before(index).registers);
         translation.instruction(&site, treatment, live.effect(index).used, dead);
@@ -169,7 +194,7 @@ pub(crate) fn translate<'a, H: Host, T: Tool>(
         translation.w.bring_all_back();
         translation.jump_out(block.end(), block.end());
     }
-    translation.finish(body)
+    translation.finish(body, round)
 }
 
 impl<H: Host, T: Tool> Translation<'_, '_, H, T> {
@@ -193,8 +218,9 @@ impl<H: Host, T: Tool> Translation<'_, '_, H, T> {
     }
 
     /// Writes what stands behind the body.
-    fn finish(mut self, body: u32) -> Result<Translated, Error> {
+    fn finish(mut self, body: u32, round: u32) -> Result<Translated, Error> {
         self.w.place_cold();
+        self.place_late();
         // Offsets mean nothing once something did not fit.
         if self.w.code.is_full() {
             return Err(Error::CodeFull);
@@ -204,6 +230,9 @@ impl<H: Host, T: Tool> Translation<'_, '_, H, T> {
             let way_out = self.ways[number];
             let stub = self.w.code.offset();
             self.ways[number].stub = stub as u32;
+            if let Way::Round { .. } = way_out.way {
+                self.end_round(number as u16, stub);
+            }
             if let Way::Block(at) | Way::Event(at) | Way::Visit(at) | Way::SystemCall(at) | Way::Changed(at) =
                 way_out.way
             {
@@ -243,6 +272,7 @@ impl<H: Host, T: Tool> Translation<'_, '_, H, T> {
         }
         let length = self.w.code.offset() as u32;
         let marks = self.w.mark_count() as u32;
-        Ok(Translated { body, length, marks, ways: self.ways, count: self.count })
+        let wanted = self.late.wanted;
+        Ok(Translated { body, round, wanted, length, marks, ways: self.ways, count: self.count })
     }
 }

@@ -124,6 +124,30 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Brings registers back and puts others away until they are where `other` has them.
+    pub(crate) fn exchange(&mut self, other: &State) {
+        let now = self.state;
+        for (word, register) in now.spilled().filter(|&pair| !other.spilled().any(|place| place == pair)) {
+            self.code.load(register, Operand::area(SPILL + word * 8));
+            self.state.set_spilled(word, None);
+            self.mark();
+        }
+        let now = self.state;
+        for (word, register) in other.spilled().filter(|&pair| !now.spilled().any(|place| place == pair)) {
+            self.code.store(Operand::area(SPILL + word * 8), register);
+            self.state.set_spilled(word, Some(register));
+            self.mark();
+        }
+    }
+
+    /// Brings back what `state` has put away, behind the block's exit `exit`.
+    pub(crate) fn bring_back_behind(&mut self, exit: u16, state: State) {
+        (self.ip, self.state) = (exit, state);
+        self.state.exit = true;
+        self.mark();
+        self.bring_back(GprSet::ALL, true);
+    }
+
     /// Brings everything back, the flags too.
     pub(crate) fn bring_all_back(&mut self) {
         if self.state.flags {

@@ -11,12 +11,17 @@ use core::sync::atomic::{AtomicI32, Ordering};
 impl Cache {
     /// Lets the exit jump to the block without the dispatcher.
     pub(super) fn join(&mut self, exit: u32, to: u32) {
-        let Way::Block(at) = self.exits[exit as usize].out.way else { return };
-        if self.exits[exit as usize].to != NONE || self.pieces[self.exits[exit as usize].piece as usize].flushed {
+        let leaving = self.exits[exit as usize];
+        let destination = self.pieces[to as usize];
+        let (at, behind) = match leaving.out.way {
+            Way::Block(at) => (at, destination.body),
+            Way::Round { at, .. } if leaving.piece == to => (at, destination.round),
+            _ => return,
+        };
+        if leaving.to != NONE || self.pieces[leaving.piece as usize].flushed {
             return;
         }
-        let body = self.pieces[to as usize].code + self.pieces[to as usize].body;
-        self.aim(exit, at, body);
+        self.aim(exit, at, destination.code + behind);
         let first = core::mem::replace(&mut self.pieces[to as usize].joined, exit);
         let joined = &mut self.exits[exit as usize];
         (joined.to, joined.next) = (to, first);
@@ -43,9 +48,14 @@ impl Cache {
     /// Lets the exit go to the dispatcher again.
     fn part(&mut self, exit: u32) {
         let out = self.exits[exit as usize].out;
-        if let Way::Block(at) = out.way {
-            let stub = self.pieces[self.exits[exit as usize].piece as usize].code + out.stub;
-            self.aim(exit, at, stub);
+        let ends = match out.way {
+            Way::Block(at) => Some((at, out.stub)),
+            Way::Round { at, parted } => Some((at, parted)),
+            _ => None,
+        };
+        if let Some((at, to)) = ends {
+            let code = self.pieces[self.exits[exit as usize].piece as usize].code;
+            self.aim(exit, at, code + to);
         }
         self.exits[exit as usize].to = NONE;
     }

@@ -38,10 +38,10 @@ impl<H: Host, T: Tool> Translation<'_, '_, H, T> {
                 let bytes = self.block.bytes_of(instruction);
                 let at = operation(bytes);
                 let condition = bytes[at + usize::from(bytes[at] == 0x0F)] & 0xF;
-                self.leave_by(&[0x0F, 0x80 | condition], ip, target);
+                self.branch_out(&[0x0F, 0x80 | condition], ip, target);
             }
             Flow::Counted(target) => self.counted(instruction, target),
-            Flow::Jump(target) => self.jump_out(ip, target),
+            Flow::Jump(target) => self.branch_out(&[0xE9], ip, target),
             Flow::Call(target) => {
                 self.push(next);
                 self.jump_out(ip, target);
