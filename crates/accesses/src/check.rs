@@ -20,18 +20,20 @@
 //! shrx c, [touched + b], c
 //! ```
 //!
-//! Aside, a line that has bits already gets some more, in place. What crosses into
-//! another line, and the first touch of a line, go to the routine for such accesses,
-//! which all blocks share.
+//! Aside, a line that has bits already gets some more, in place, and the first touch of
+//! a line is logged, if the line is in a place where the thread logged some before and
+//! nothing is special. What crosses into another line, and all else, goes to the routine
+//! for such accesses, which all blocks share.
 
 use crate::classify::Piece;
-use crate::layout::{BYTE_MASK, INDEX_MASK, LINE_BITS, TOUCHED, WRITTEN_BIT, ones, span_word, tool, word};
+use crate::layout::{BYTE_MASK, INDEX_MASK, LINE_BITS, TOUCHED, WRITTEN_BIT, ones, plain_at, span_word, tool, word};
 use crate::processor::Bits;
 use crate::routines::Routine;
 use crate::segment::LockedBytes;
+use crate::tables::PLACE_BITS;
 use crate::what::{Class, Kind};
 use iced_x86::Register;
-use relive_dbi::{Aside, Assembler, Condition, Gpr, Inserter, Operand, Place};
+use relive_dbi::{Aside, Assembler, Condition, Forward, Gpr, Inserter, Operand, Place};
 
 /// Where the bits of the line with this index are.
 pub(crate) fn line_at(index: Gpr) -> Operand {
@@ -247,39 +249,89 @@ fn add_to_line(aside: &mut Aside, how: Bits, borrowed: &Borrowed, third: Gpr, wa
     if word.is_none() && third == address {
         return;
     }
-    let extent = wanted.extent();
-    let leave = aside.write(|code| {
-        let crosses = match extent {
-            1 => None,
-            2 | 4 | 8 => {
-                code.test_register(address, extent - 1);
-                Some(code.jump_if(Condition::NotEqual))
-            }
-            _ => {
-                code.lea(bits, Operand::at(address, extent as i32 - 1));
-                code.exclusive_or(bits, address);
-                code.test_register(bits, 64);
-                Some(code.jump_if(Condition::NotEqual))
-            }
-        };
-        index_of(code, how, bits, address);
-        code.compare_with_zero(line_at(bits));
-        let first = code.jump_if(Condition::Equal);
+    let shifted = |code: &mut Assembler<'_>| {
         if let Some(word) = word {
             code.shifted_left(third, tool(word), address);
         } else {
             code.constant(third, wanted.span);
             code.shift_left_by(third, address);
         }
+    };
+    let (first, crosses) = aside.write(|code| {
+        let crosses = branch_if_crossing(code, bits, address, wanted.extent());
+        index_of(code, how, bits, address);
+        code.compare_with_zero(line_at(bits));
+        let first = code.jump_if(Condition::Equal);
+        shifted(code);
         code.or_to(line_at(bits), third);
         if wanted.kind == Kind::Write {
             to_written(code, bits);
             code.or_to(line_at(bits), third);
         }
-        [Some(first), crosses]
+        (first, crosses)
     });
     aside.resume();
-    aside.write(|code| leave.into_iter().flatten().for_each(|branch| code.bind(branch)));
+    aside.write(|code| code.bind(first));
+    // The address makes room for a moment, if it can be computed once more.
+    if third != address || !borrowed.place.of_fs() {
+        let leave = aside.write(|code| {
+            let leave = log_plain(code, borrowed, third);
+            index_of(code, how, bits, address);
+            shifted(code);
+            code.store(line_at(bits), third);
+            if wanted.kind == Kind::Write {
+                to_written(code, bits);
+                code.store(line_at(bits), third);
+            }
+            leave
+        });
+        aside.resume();
+        aside.write(|code| leave.into_iter().for_each(|branch| code.bind(branch)));
+        if third == address {
+            aside.write(|code| borrowed.place.write_offset(code, address));
+        }
+    }
+    aside.write(|code| crosses.into_iter().for_each(|branch| code.bind(branch)));
+}
+
+/// Branches where so many bytes from `address` on lie in two lines. Changes `bits`.
+fn branch_if_crossing(code: &mut Assembler<'_>, bits: Gpr, address: Gpr, extent: u32) -> Option<Forward> {
+    match extent {
+        1 => return None,
+        2 | 4 | 8 => code.test_register(address, extent - 1),
+        _ => {
+            code.lea(bits, Operand::at(address, extent as i32 - 1));
+            code.exclusive_or(bits, address);
+            code.test_register(bits, 64);
+        }
+    }
+    Some(code.jump_if(Condition::NotEqual))
+}
+
+/// Logs the line, if its place is known to be plain and the log not full; else branches, and has perhaps lost the address
+/// if it is `third`. Changes `bits` and `third`, if that is not the address.
+fn log_plain(code: &mut Assembler<'_>, borrowed: &Borrowed, third: Gpr) -> [Forward; 2] {
+    let (address, bits) = (borrowed.address, borrowed.bits);
+    code.copy(bits, address);
+    code.shift_right(bits, PLACE_BITS as u8);
+    code.copy(third, bits);
+    code.and_short(third, word::PLAIN_COUNT as u32 - 1);
+    code.compare(bits, plain_at(third));
+    let unknown = code.jump_if(Condition::NotEqual);
+    code.load(third, tool(word::LOG_NEXT));
+    code.compare(third, tool(word::LOG_END));
+    let full = code.jump_if(Condition::AboveOrEqual);
+    let logged = if third == address { bits } else { address };
+    if third == address {
+        borrowed.place.write_offset(code, bits);
+    }
+    // First the log: a signal that strikes in between makes the access happen again.
+    code.store(Operand::at(third, 0), logged);
+    code.add_to(tool(word::LOG_NEXT), 8);
+    if third == address {
+        code.copy(address, bits);
+    }
+    [unknown, full]
 }
 
 /// Writes code that leaves what a visit needs to find the bytes, and asks for the visit.

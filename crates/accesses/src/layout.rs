@@ -21,7 +21,7 @@
 //! All of it is reserved and not committed: a page of shadow stands for 32 KiB of the
 //! program's memory.
 
-use relive_dbi::{AREA_BYTES, Operand, Reserve};
+use relive_dbi::{AREA_BYTES, Gpr, Operand, Reserve};
 
 /// Bytes of a line, as a power of two.
 pub(crate) const LINE_BITS: u32 = 6;
@@ -92,6 +92,11 @@ pub(crate) mod word {
     pub(crate) const LAST_WITH_BYTES: usize = SPANS + SPAN_COUNT;
     /// How often the thread came to each of the instructions that are counted.
     pub(crate) const PASSES: usize = LAST_WITH_BYTES + 1;
+    /// Places, by their lowest bits, where no line is watched or contested as far as the thread knows in this segment.
+    pub(crate) const PLAIN: usize = PASSES + crate::COUNTED;
+    pub(crate) const PLAIN_COUNT: usize = 16;
+    /// What the tables' count of changes was then.
+    pub(crate) const CHANGES: usize = PLAIN + PLAIN_COUNT;
 }
 
 /// The index of the line that has `address`.
@@ -112,6 +117,11 @@ pub(crate) const fn written(index: u64) -> isize {
 /// The operand of a tool's word.
 pub(crate) const fn tool(word: usize) -> Operand {
     relive_dbi::tool_word(word)
+}
+
+/// Where a place with these lowest bits is noted as plain.
+pub(crate) fn plain_at(low: Gpr) -> Operand {
+    Operand::area_indexed(low, 8, relive_dbi::tool_offset(word::PLAIN))
 }
 
 /// `count` bits, the lowest ones; 64 at most.

@@ -292,6 +292,7 @@ impl<S: Sink> Tool for Accesses<'_, S> {
         for (word, value) in words {
             memory.set_word(word, value);
         }
+        segment::forget_plain(memory);
         for number in 0..word::SPAN_COUNT {
             memory.set_word(word::SPANS + number, ones(layout::span_bytes(number)));
         }

@@ -5,9 +5,9 @@
 //! in a word of the tool.
 
 use crate::check::{Manner, index_of, line_at, to_written};
-use crate::layout::{LINE_BITS, RECENT, span_word, tool, word};
+use crate::layout::{LINE_BITS, RECENT, plain_at, span_word, tool, word};
 use crate::processor::Bits;
-use crate::tables::{FILTER_BITS, PLACE_BITS};
+use crate::tables::{FILTER_BITS, PLACE_BITS, SOME_CONTESTED, SOME_WATCHED};
 use crate::what::{Class, Kind, What};
 use relive_dbi::{Assembler, Condition, Forward, Gpr, Operand, RoutineWriter};
 
@@ -130,7 +130,11 @@ fn mark(code: &mut Assembler<'_>, how: Manner, kind: Kind, leaves: &mut [Option<
     let special = how.exact.then(|| if_special(code));
     code.compare_with_zero(line_at(INDEX));
     let known = code.jump_if(Condition::NotEqual);
-    let [watched, contested] = special.unwrap_or_else(|| if_special(code));
+    let [watched, contested] = special.unwrap_or_else(|| {
+        let branches = if_special(code);
+        note_plain(code);
+        branches
+    });
     code.load(TEMPORARY, tool(word::LOG_NEXT));
     code.compare(TEMPORARY, tool(word::LOG_END));
     let full = code.jump_if(Condition::AboveOrEqual);
@@ -152,8 +156,10 @@ fn mark(code: &mut Assembler<'_>, how: Manner, kind: Kind, leaves: &mut [Option<
 /// Branches where the line of [`ADDRESS`], with its [`INDEX`], may be watched or contested.
 fn if_special(code: &mut Assembler<'_>) -> [Forward; 2] {
     code.load(TEMPORARY, tool(word::SPECIAL));
-    code.test(Operand::at(TEMPORARY, 0), 0xFF);
+    code.test(Operand::at(TEMPORARY, 0), SOME_CONTESTED | SOME_WATCHED);
     let usual = code.jump_if(Condition::Equal);
+    code.test(Operand::at(TEMPORARY, 0), SOME_WATCHED);
+    let unwatched = code.jump_if(Condition::Equal);
     code.copy(TEMPORARY, ADDRESS);
     code.shift_right(TEMPORARY, LINE_BITS as u8);
     code.multiply(TEMPORARY, tool(word::SPREAD));
@@ -161,6 +167,7 @@ fn if_special(code: &mut Assembler<'_>) -> [Forward; 2] {
     code.load(OTHER, tool(word::FILTER));
     code.test_bit(Operand::at(OTHER, 0), TEMPORARY);
     let watched = code.jump_if(Condition::Below);
+    code.bind(unwatched);
     code.copy(TEMPORARY, INDEX);
     code.shift_right(TEMPORARY, (PLACE_BITS - LINE_BITS) as u8);
     code.load(OTHER, tool(word::CONTESTED));
@@ -168,6 +175,19 @@ fn if_special(code: &mut Assembler<'_>) -> [Forward; 2] {
     let contested = code.jump_if(Condition::Below);
     code.bind(usual);
     [watched, contested]
+}
+
+/// Notes that the place of [`ADDRESS`] is plain, unless there are watched lines: the place is not contested.
+fn note_plain(code: &mut Assembler<'_>) {
+    code.load(TEMPORARY, tool(word::SPECIAL));
+    code.test(Operand::at(TEMPORARY, 0), SOME_WATCHED);
+    let watched = code.jump_if(Condition::NotEqual);
+    code.copy(TEMPORARY, ADDRESS);
+    code.shift_right(TEMPORARY, PLACE_BITS as u8);
+    code.copy(OTHER, TEMPORARY);
+    code.and_short(OTHER, word::PLAIN_COUNT as u32 - 1);
+    code.store(plain_at(OTHER), TEMPORARY);
+    code.bind(watched);
 }
 
 /// Notes what a locked instruction touches, unless it was among the last that did. The span has as many ones as it
@@ -178,9 +198,9 @@ fn locked(w: &mut RoutineWriter<'_, '_>) {
     let code = w.code();
     code.load(ADDRESS, tool(word::ADDRESS));
     code.load(TEMPORARY, tool(word::SPECIAL));
-    code.test(Operand::at(TEMPORARY, 0), 0xFF);
+    code.test(Operand::at(TEMPORARY, 0), SOME_WATCHED);
     let usual = code.jump_if(Condition::Equal);
-    // Where anything is special a visit finds out whether this is: locked instructions are slow by themselves.
+    // Where anything is watched a visit finds out whether this is: locked instructions are slow by themselves.
     let special = code.jump();
     code.bind(usual);
     code.load(MASK, tool(word::KEY));

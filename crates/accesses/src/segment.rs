@@ -91,6 +91,11 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
         }
         self.memory.set_word(word::LOG_NEXT, self.log());
         self.memory.set_word(word::LAST_WITH_BYTES, 0);
+        let changes = self.accesses.tables.changes();
+        if changes != self.memory.word(word::CHANGES) {
+            forget_plain(self.memory);
+            self.memory.set_word(word::CHANGES, changes);
+        }
     }
 
     #[inline]
@@ -223,6 +228,11 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
         self.memory.store(next.wrapping_sub(self.memory.address()) as isize, bytes.key());
         self.memory.set_word(word::LOCKED_NEXT, next + 8);
     }
+}
+
+/// No place is known to be plain: there is none with this number.
+pub(crate) fn forget_plain(memory: &mut ToolMemory<'_>) {
+    (0..word::PLAIN_COUNT).for_each(|place| memory.set_word(word::PLAIN + place, u64::MAX));
 }
 
 const _: () = assert!(LOG_END > LOG);

@@ -35,8 +35,10 @@ const FREE: u64 = 0;
 
 /// What the threads of a process share. It belongs to one [`Accesses`](crate::Accesses), for good.
 pub struct Tables {
-    /// Whether any line is watched or contested.
+    /// [`SOME_WATCHED`] and [`SOME_CONTESTED`].
     special: AtomicU32,
+    /// How often a line was watched or a place became contested.
+    changes: AtomicU32,
     /// Who has a place: the upper bits of the address, plus one.
     owners: [AtomicU16; PLACES],
     contested: [AtomicU64; PLACES / 64],
@@ -45,6 +47,10 @@ pub struct Tables {
     pub(crate) unknown: [AtomicU64; UNKNOWN],
 }
 
+/// Lines are watched.
+pub(crate) const SOME_WATCHED: u8 = 1;
+/// Places are contested.
+pub(crate) const SOME_CONTESTED: u8 = 2;
 /// Mnemonics that can be counted.
 const UNKNOWN: usize = 64;
 /// Bits of a count.
@@ -62,6 +68,7 @@ impl Tables {
     pub const fn new() -> Self {
         Self {
             special: AtomicU32::new(0),
+            changes: AtomicU32::new(0),
             owners: [const { AtomicU16::new(0) }; PLACES],
             contested: [const { AtomicU64::new(0) }; PLACES / 64],
             filter: [const { AtomicU64::new(0) }; 1 << (FILTER_BITS - 6)],
@@ -102,11 +109,21 @@ impl Tables {
             Err(other) if other != owner && other != CONTESTED => {
                 self.owners[place].store(CONTESTED, Relaxed);
                 self.contested[place / 64].fetch_or(1 << (place % 64), Relaxed);
-                self.special.store(1, Release);
+                self.change(SOME_CONTESTED);
                 true
             }
             _ => false,
         }
+    }
+
+    fn change(&self, what: u8) {
+        self.special.fetch_or(what.into(), Release);
+        self.changes.fetch_add(1, Release);
+    }
+
+    /// How often what is plain changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Acquire).into()
     }
 
     /// Whether the line with `address` shares its index with others.
@@ -133,13 +150,14 @@ impl Tables {
     pub(crate) fn admit(&self, number: u64) {
         let bit = filter_bit(number);
         self.filter[bit / 64].fetch_or(1 << (bit % 64), Relaxed);
-        self.special.store(1, Release);
+        self.change(SOME_WATCHED);
     }
 
     /// Whether the line may be watched.
     pub(crate) fn may_be_watched(&self, number: u64) -> bool {
         let bit = filter_bit(number);
-        self.special.load(Acquire) != 0 && self.filter[bit / 64].load(Relaxed) >> (bit % 64) & 1 != 0
+        self.special.load(Acquire) & u32::from(SOME_WATCHED) != 0
+            && self.filter[bit / 64].load(Relaxed) >> (bit % 64) & 1 != 0
     }
 }
 

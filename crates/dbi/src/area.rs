@@ -124,6 +124,15 @@ pub const fn tool_word(index: usize) -> Operand {
     Operand::area(offset_of!(Area, tool) + index * 8)
 }
 
+/// Where the tool's word `index` is in the area.
+///
+/// # Panics
+/// If there is no such word.
+pub const fn tool_offset(index: usize) -> i32 {
+    assert!(index < TOOL_WORDS, "a tool has 64 words");
+    (WORDS + index * 8) as i32
+}
+
 /// Where tool words begin, for whoever has the area's address.
 pub(crate) const WORDS: usize = offset_of!(Area, tool);
 

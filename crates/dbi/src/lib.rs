@@ -49,7 +49,7 @@ mod translate;
 mod visit;
 mod writer;
 
-pub use area::{AREA_BYTES, Context, STACK_BYTES, TOOL_WORDS, tool_word};
+pub use area::{AREA_BYTES, Context, STACK_BYTES, TOOL_WORDS, tool_offset, tool_word};
 pub use assembler::{Assembler, Condition, Forward, Operand};
 pub use cache::{Memory, data_bytes};
 pub use cold::Aside;
