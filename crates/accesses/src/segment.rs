@@ -5,6 +5,7 @@
 
 use crate::Later;
 use crate::layout::{LINE_BITS, LOCKED_LOG, LOG, LOG_END, RECENT, RECENT_KEYS, index, ones, touched, word, written};
+use crate::tables::PLACE_BITS;
 use crate::what::Kind;
 use crate::{Accesses, Sink};
 use relive_dbi::{Context, ToolMemory};
@@ -12,6 +13,11 @@ use relive_race::Line;
 
 /// In the log: the next two words are the bytes read and written of this line, which has no shadow.
 const WITH_BYTES: u64 = 1 << 63;
+
+/// How far ahead of the line that is taken, in bytes of the log, the shadow is fetched.
+const AHEAD: isize = 16 * 8;
+/// From so many bytes of the log on that is worth it: what a short segment touched is still at hand.
+const LONG: isize = 512 * 8;
 
 /// Words of the longest entry of the log.
 pub(crate) const ENTRY_WORDS: u64 = 3;
@@ -78,15 +84,22 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
     pub fn take(&mut self, mut each: impl FnMut(Line)) {
         let count = (self.memory.word(word::LOG_NEXT) - self.log()) as isize;
         let mut at = LOG;
+        let mut claimed = None;
+        let fetched = if count < LONG { 0 } else { LOG + count - AHEAD };
         while at < LOG + count {
             let entry = self.memory.load(at);
+            if at < fetched {
+                let index = index(self.memory.load(at + AHEAD));
+                self.memory.prefetch(touched(index));
+                self.memory.prefetch(written(index));
+            }
             at += 8;
             if entry & WITH_BYTES != 0 {
                 let number = (entry & !WITH_BYTES) >> LINE_BITS;
                 each(Line { number, read: self.memory.load(at), written: self.memory.load(at + 8) });
                 at += 16;
             } else {
-                self.take_line(entry, &mut each);
+                self.take_line(entry, &mut claimed, &mut each);
             }
         }
         self.memory.set_word(word::LOG_NEXT, self.log());
@@ -99,14 +112,17 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
     }
 
     #[inline]
-    fn take_line(&mut self, entry: u64, each: &mut impl FnMut(Line)) {
+    fn take_line(&mut self, entry: u64, claimed: &mut Option<u64>, each: &mut impl FnMut(Line)) {
         let index = index(entry);
         let (all, changed) = (self.memory.load(touched(index)), self.memory.load(written(index)));
         // A line whose logging was interrupted by a signal is there twice.
         if all != 0 {
             self.memory.store(touched(index), 0);
             self.memory.store(written(index), 0);
-            self.accesses.tables.claim(entry);
+            if *claimed != Some(entry >> PLACE_BITS) {
+                self.accesses.tables.claim(entry);
+                *claimed = Some(entry >> PLACE_BITS);
+            }
             each(Line { number: entry >> LINE_BITS, read: all & !changed, written: changed });
         }
     }
