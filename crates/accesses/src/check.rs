@@ -10,7 +10,8 @@
 //! jne aside
 //! ```
 //!
-//! Wide accesses and groups (see `plan.rs`) would often cross into another line. Theirs
+//! So it is for up to 16 bytes; those that lie in two lines are looked for aside. Other
+//! wide accesses and groups (see `plan.rs`) would often cross into another line. Theirs
 //! takes the shadow by bytes, and so has the bits of at least 57 bytes from any one on:
 //!
 //! ```text
@@ -101,6 +102,11 @@ impl Wanted {
             _ => false,
         }
     }
+
+    /// It does so often enough that it must not be slow then, and seldom enough to be looked for aside.
+    fn may_cross(&self) -> bool {
+        self.bytes() == Some(16) && !self.aligned
+    }
 }
 
 /// How checks are written.
@@ -137,11 +143,12 @@ pub(crate) fn insert(how: Manner, insert: &mut Inserter<'_, '_>, piece: &Piece<'
     let bits_register = insert.scratch().expect("one of four registers");
     insert.clobber_flags();
     let checked = wanted.kind != Kind::Locked && bits != Bits::Plain;
-    let wide = checked && !wanted.is_small();
+    let wide = checked && !wanted.is_small() && (how.exact || !wanted.may_cross());
     // The address can be computed once more where it is needed.
     let lost = wide && own.is_some() && !place.of_fs();
     let count = wide.then(|| if lost { address } else { insert.scratch().expect("one of four registers") });
     let third = count.or(own).or_else(|| insert.scratch_for_nothing());
+    let third = third.or_else(|| if checked && wanted.may_cross() { insert.scratch() } else { None });
     let borrowed = Borrowed { place, address, lost, bits: bits_register, third };
     let code = insert.code();
     let condition = match count {
@@ -271,10 +278,23 @@ fn add_to_line(aside: &mut Aside, how: Bits, borrowed: &Borrowed, third: Gpr, wa
         (first, crosses)
     });
     aside.resume();
-    aside.write(|code| code.bind(first));
     // The address makes room for a moment, if it can be computed once more.
-    if third != address || !borrowed.place.of_fs() {
-        let leave = aside.write(|code| {
+    let again = third != address || !borrowed.place.of_fs();
+    let mut leave = [crosses, None, None];
+    if again
+        && wanted.may_cross()
+        && let Some(crosses) = leave[0].take()
+    {
+        leave[0] = Some(aside.write(|code| {
+            code.bind(crosses);
+            let condition = test_wide(code, how, borrowed, third, wanted);
+            code.jump_if(condition)
+        }));
+        aside.resume();
+    }
+    aside.write(|code| code.bind(first));
+    if again {
+        let [unknown, full] = aside.write(|code| {
             let leave = log_plain(code, borrowed, third);
             index_of(code, how, bits, address);
             shifted(code);
@@ -286,12 +306,12 @@ fn add_to_line(aside: &mut Aside, how: Bits, borrowed: &Borrowed, third: Gpr, wa
             leave
         });
         aside.resume();
-        aside.write(|code| leave.into_iter().for_each(|branch| code.bind(branch)));
-        if third == address {
-            aside.write(|code| borrowed.place.write_offset(code, address));
-        }
+        (leave[1], leave[2]) = (Some(unknown), Some(full));
     }
-    aside.write(|code| crosses.into_iter().for_each(|branch| code.bind(branch)));
+    aside.write(|code| leave.into_iter().flatten().for_each(|branch| code.bind(branch)));
+    if again && third == address {
+        aside.write(|code| borrowed.place.write_offset(code, address));
+    }
 }
 
 /// Branches where so many bytes from `address` on lie in two lines. Changes `bits`.
