@@ -101,6 +101,52 @@ fn flushes_under_running_threads() {
 }
 
 #[test]
+fn a_loop_that_keeps_registers_away_is_left_when_it_is_flushed() {
+    let idle = [rcx, rdx, r8, r9, r10, r11];
+    let f = Code::new(|a, _| {
+        let mut top = a.create_label();
+        a.xor(eax, eax).unwrap();
+        for (register, value) in idle.into_iter().zip(1..) {
+            a.mov(register, 1_u64 << (40 + value)).unwrap();
+        }
+        a.set_label(&mut top).unwrap();
+        a.inc(rax).unwrap();
+        a.mov(qword_ptr(rdi), rax).unwrap();
+        a.cmp(qword_ptr(rsi), 0).unwrap();
+        a.je(top).unwrap();
+        for register in idle {
+            a.add(rax, register).unwrap();
+        }
+        a.ret().unwrap();
+    });
+    let engine = engine(Distance::Near, Greedy);
+    let (rounds, end) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
+    let found = std::thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            let mut thread = attach(engine);
+            call(&mut thread, f, [rounds.as_ptr().addr() as u64, end.as_ptr().addr() as u64, 0, 0, 0, 0])
+        });
+        let wait = |what: &dyn Fn() -> bool| {
+            while !what() {
+                std::thread::yield_now();
+            }
+        };
+        for _ in 0..50 {
+            let before = rounds.load(Ordering::Relaxed);
+            wait(&|| rounds.load(Ordering::Relaxed) > before + 10);
+            let blocks = engine.usage().blocks;
+            engine.flush(&(0..u64::MAX));
+            // Who came out of it comes back to a new one.
+            wait(&|| engine.usage().blocks > blocks);
+        }
+        end.store(1, Ordering::Relaxed);
+        worker.join().unwrap()
+    });
+    let idle: u64 = (1..=6).map(|value| 1 << (40 + value)).sum();
+    assert_eq!(found, rounds.load(Ordering::Relaxed) as u64 + idle);
+}
+
+#[test]
 fn a_forked_child_goes_on_translating_by_itself() {
     let engine = engine(Distance::Far, Greedy);
     let done = AtomicBool::new(false);
