@@ -171,6 +171,14 @@ impl<H: Host, T: Tool> Engine<H, T> {
         self.cache.lock().flush(range)
     }
 
+    /// Forgets the blocks that begin where `which` says so, because the tool decides otherwise from now on: what it has
+    /// inserted into them is not used again, whether their code is the same or not. Returns how many blocks that were.
+    ///
+    /// A thread that is in one of them runs it to its end.
+    pub fn renew(&self, which: impl FnMut(u64) -> bool) -> usize {
+        self.cache.lock().renew(which)
+    }
+
     /// Code in `range` may change without anybody calling [`Self::flush`]: what is translated from it from now on compares
     /// it each time before it runs.
     pub fn watch(&self, range: &Range<u64>) {

@@ -17,6 +17,7 @@
 //! the rest of the runtime is translated. Nothing of it is reached, and one flag is all
 //! that is asked, where no races are looked for.
 
+mod alone;
 mod edges;
 mod ledger;
 mod memory;
@@ -27,6 +28,7 @@ use crate::object::Cell;
 use crate::runtime;
 use crate::thread;
 use alloc::vec::Vec;
+pub(crate) use alone::is_alone;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_order::Kind;
@@ -169,7 +171,7 @@ pub fn freed(start: usize, bytes: usize) {
 /// A call's result was laid there.
 #[inline]
 pub fn written(start: usize, bytes: usize) {
-    if is_on() {
+    if is_on() && !is_alone() {
         act(&Act::ByCall { written: true, range: range(start, bytes) });
     }
 }
@@ -177,7 +179,7 @@ pub fn written(start: usize, bytes: usize) {
 /// A call took so many bytes from there.
 #[inline]
 pub fn given(start: usize, bytes: usize) {
-    if is_on() && bytes > 0 {
+    if is_on() && !is_alone() && bytes > 0 {
         act(&Act::ByCall { written: false, range: range(start, bytes) });
     }
 }
@@ -246,6 +248,9 @@ pub(crate) fn counted() -> [u64; 2] {
 extern "C" fn carry_out(act: usize) {
     // SAFETY: `act` waits for this with its argument borrowed.
     let act = unsafe { &*(act as *const Act<'_>) };
+    if let Act::Created(_) = act {
+        alone::ends();
+    }
     State::get().act(thread::current().index, act);
 }
 

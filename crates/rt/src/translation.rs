@@ -18,7 +18,7 @@ use relive_dbi::{AREA_BYTES, Engine, Error, Host, Memory, Plain, Reserve, Tool, 
 use relive_sys::syscall::{self, number::MPROTECT, syscall6};
 use relive_trace::control::flag;
 
-pub(crate) use noting::{covers, passes, registers, take_accesses, touched_lines, unknown};
+pub(crate) use noting::{covers, look_at_all, passes, registers, take_accesses, touched_lines, unknown};
 
 /// Room for the code of large programs; only what is used is touched.
 const CODE_BYTES: usize = 256 << 20;

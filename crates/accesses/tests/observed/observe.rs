@@ -9,7 +9,7 @@ use relive_race::Line;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What happened to bytes: addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,11 +78,17 @@ pub(crate) struct Keep {
     pub(crate) passing: u64,
     /// Code whose accesses are not looked at.
     pub(crate) unseen: std::ops::Range<u64>,
+    /// Whether there is one thread.
+    pub(crate) alone: AtomicBool,
 }
 
 impl Sink for Keep {
     fn observes(&self, ip: u64) -> bool {
         !self.unseen.contains(&ip)
+    }
+
+    fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
     }
 
     fn full(&self, segment: &mut Segment<'_, '_, '_, Self>) {

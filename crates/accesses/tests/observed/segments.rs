@@ -8,6 +8,7 @@ use crate::process::{Code, Distance, words};
 use iced_x86::code_asm::*;
 use relive_accesses::Kind;
 use relive_dbi::Context;
+use std::sync::atomic::Ordering;
 
 /// Writes rsi to `count` words from rdi on, `step` bytes apart.
 fn writer() -> Code {
@@ -54,6 +55,32 @@ fn each_segment_has_its_own_accesses() {
         assert_eq!((found.written, found.read), (bytes(0..0), bytes(data..data + 8)));
         assert_eq!(observed.take(), Bytes::default());
     }
+}
+
+#[test]
+fn of_a_thread_that_is_alone_only_locked_instructions_are_seen() {
+    let data = words(64).as_mut_ptr() as u64;
+    let f = Code::new(|a, _| {
+        a.mov(qword_ptr(rdi), rsi).unwrap();
+        a.mov(rax, qword_ptr(rdi + 8)).unwrap();
+        a.lock().inc(qword_ptr(rdi + 16)).unwrap();
+        a.xchg(qword_ptr(rdi + 24), rsi).unwrap();
+        a.movzx(ecx, byte_ptr(rdi + 32)).unwrap();
+        a.ret().unwrap();
+    });
+    let alone = Keep { alone: true.into(), ..Keep::default() };
+    let mut observed = Observed::new(engine(Distance::Near, None, alone));
+    observed.call(f, [data, 7, 0, 0, 0, 0]);
+    let locked = observed.take();
+    assert_eq!((&locked.read, &locked.written), (&bytes(0..0), &bytes(0..0)));
+    assert!(!locked.locked.is_empty());
+    observed.engine.tool().sink().alone.store(false, Ordering::Relaxed);
+    assert!(observed.engine.renew(|_| true) > 0);
+    observed.call(f, [data + 64, 7, 0, 0, 0, 0]);
+    let all = observed.take();
+    assert_eq!(all.written, bytes(data + 64..data + 72));
+    assert_eq!(all.read, bytes(data + 72..data + 80).into_iter().chain([data + 96]).collect());
+    assert_eq!(all.locked.len(), locked.locked.len());
 }
 
 #[test]

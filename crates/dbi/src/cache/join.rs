@@ -3,7 +3,7 @@
 //! Apart from the cache because here is the code that changes what other threads may
 //! run at the moment.
 
-use super::{Cache, NONE, Place};
+use super::{Cache, NONE, Piece, Place};
 use crate::translate::Way;
 use core::ops::Range;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -77,6 +77,22 @@ impl Cache {
             }
             count += 1;
             self.part_with(number as u32);
+        }
+        count
+    }
+
+    /// As [`Self::flush`], of all blocks that begin where `which` says so, and for good.
+    pub(crate) fn renew(&mut self, mut which: impl FnMut(u64) -> bool) -> usize {
+        let mut count = 0;
+        for number in 0..self.pieces.len() as u32 {
+            let Piece { start, flushed, .. } = self.pieces[number as usize];
+            if which(start) {
+                if !flushed {
+                    count += 1;
+                    self.part_with(number);
+                }
+                self.throw_away(number);
+            }
         }
         count
     }

@@ -63,6 +63,11 @@ impl Cache {
         Some(number)
     }
 
+    /// Forgets a block that was put away; with the newest, all versions that begin where it does.
+    pub(super) fn throw_away(&mut self, number: u32) {
+        self.old.remove(number, &self.pieces);
+    }
+
     /// The block of this exit found that its code is another.
     pub(crate) fn changed(&mut self, exit: u32) {
         let Some(number) = self.exits.get(exit as usize).map(|exit| exit.piece) else { return };

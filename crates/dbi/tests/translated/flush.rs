@@ -2,11 +2,12 @@
 //!
 //! Apart from `threads`, where others run the code meanwhile.
 
-use crate::process::{Code, Distance, Here, attach, call, calls_thrice, engine, engine_in, memory, returns};
+use crate::process::{Code, Distance, Here, attach, call, calls_thrice, engine, engine_in, memory, returns, watching};
 use crate::tools::Greedy;
 use iced_x86::code_asm::*;
-use relive_dbi::{Engine, Error, Memory, Plain, data_bytes};
+use relive_dbi::{Engine, Error, Inserter, Memory, Operand, Plain, Site, Tool, data_bytes, tool_word};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn changed_code_runs_as_it_is_after_a_flush() {
@@ -44,6 +45,52 @@ fn a_flush_takes_blocks_that_reach_into_the_range_and_no_others() {
     assert_eq!(engine.flush(&(at + 15..at + 16)), 0, "it is gone already");
     assert_eq!(engine.flush(&(at + 44..at + 45)), 1);
     assert_eq!(call(&mut thread, f, [0; 6]), 1);
+}
+
+/// Counts instructions from some time on.
+#[derive(Default)]
+struct Later(AtomicBool);
+
+impl Tool for Later {
+    fn instrument(&self, _site: &Site<'_>, insert: &mut Inserter<'_, '_>) {
+        if self.0.load(Ordering::Relaxed) {
+            let register = insert.scratch().expect("one register");
+            let code = insert.code();
+            code.load(register, tool_word(0));
+            code.lea(register, Operand::at(register, 1));
+            code.store(tool_word(0), register);
+            insert.give_back(register);
+        }
+    }
+}
+
+#[test]
+fn a_tool_that_changes_its_mind_sees_what_was_translated_before() {
+    let callee = Code::of_bytes(&[0xC3]);
+    let caller = calls_thrice(callee);
+    for engine in [engine(Distance::Near, Later::default()), watching(Distance::Far, Later::default(), callee)] {
+        let mut thread = attach(engine);
+        // The second version is put away when the first comes back.
+        for value in [7, 9, 7] {
+            returns(callee, 0, value);
+            engine.flush(&callee.range());
+            assert_eq!(call(&mut thread, caller, [0; 6]), u64::from(value) * 3);
+        }
+        assert_eq!(thread.tool_words()[0], 0);
+        engine.tool().0.store(true, Ordering::Relaxed);
+        assert_eq!(engine.renew(|start| start != callee.0 as u64), 5);
+        assert_eq!(call(&mut thread, caller, [0; 6]), 21);
+        let without_callee = thread.tool_words()[0];
+        assert!(without_callee > 10, "{without_callee}");
+        assert_eq!(engine.renew(|start| start == callee.0 as u64), 1);
+        for value in [7, 9] {
+            returns(callee, 0, value);
+            engine.flush(&callee.range());
+            let before = thread.tool_words()[0];
+            assert_eq!(call(&mut thread, caller, [0; 6]), u64::from(value) * 3);
+            assert_eq!(thread.tool_words()[0] - before, without_callee + 3 * 2);
+        }
+    }
 }
 
 /// A function of many blocks, each with a number in it.

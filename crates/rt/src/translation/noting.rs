@@ -44,6 +44,10 @@ impl Sink for Watcher {
         observed::is_read(ip)
     }
 
+    fn is_alone(&self) -> bool {
+        races::is_alone()
+    }
+
     fn full(&self, segment: &mut Segment<'_, '_, '_, Self>) {
         races::full(&mut |lines, locked| take(segment, lines, locked));
     }
@@ -102,6 +106,12 @@ pub(super) unsafe fn begin(dispatched: bool) -> Result<(), Error> {
 fn noting() -> &'static Noting {
     // SAFETY: null, or the engine, which stays.
     unsafe { ENGINE.load(Ordering::Acquire).as_ref() }.expect("accesses are noted")
+}
+
+/// The accesses of all that runs from here on matter. Natively, in the only thread.
+pub(crate) fn look_at_all() {
+    // Of our own code nothing is looked at either way.
+    noting().renew(|start| !is_own_code(start as usize));
 }
 
 /// Takes what the calling thread touched since this was last called. Natively.
