@@ -15,6 +15,7 @@ mod micro;
 mod options;
 mod races;
 mod report;
+mod segments;
 mod statistics;
 
 use crate::run;
@@ -94,6 +95,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     match options.subject {
         Subject::Kernels => {}
         Subject::Environment => return run_environment(&place, &options, &machine, &folder),
+        // Counts need no repetition.
+        Subject::Segments => return segments::run(&place, &options, &machine, &run::root().join("bench")),
         Subject::Races => return races::run(&place, &options, machine, &folder, &target),
     }
     let mut measured = report::Report::new(machine, &options);

@@ -140,6 +140,9 @@ pub(crate) struct RacesArgs {
     /// Replay although this processor lacks features that the recording's had
     #[arg(long)]
     pub(crate) allow_processor: bool,
+    /// Count as well what a detector that stores segments until nothing can race with them would store and compare
+    #[arg(long)]
+    pub(crate) segments: bool,
     /// Say nothing but the findings and errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -160,6 +163,7 @@ impl RacesArgs {
             suppressions: Vec::new(),
             annotations: Vec::new(),
             allow_processor: false,
+            segments: false,
             quiet,
             live: false,
             program: Vec::new(),

@@ -112,7 +112,7 @@ fn search(replayer: Replayer, report: &Options, options: &RacesArgs) -> Result<H
             }
             shown.finish_and_clear();
         });
-        let hunt = replayer.races(report, &mut |pass| {
+        let hunt = replayer.races(report, options.segments, &mut |pass| {
             bar.reset();
             bar.suspend(|| tell(pass, options));
         });

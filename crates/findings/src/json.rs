@@ -5,7 +5,7 @@
 //! because numbers beyond 2^53 do not survive every reader.
 
 use crate::names::Frame;
-use crate::raw::{AccessKind, Certainty, RaceKind, RawUnobserved, Setting};
+use crate::raw::{AccessKind, Certainty, RaceKind, RawSegments, RawStored, RawUnobserved, Setting};
 use crate::report::{Access, Block, Counts, Lock, Object, Origin, Race, Report, Sync};
 use serde::Serialize;
 
@@ -26,6 +26,7 @@ struct Document<'a> {
     unobserved: Vec<UnobservedJson<'a>>,
     diverged: Option<DivergedJson<'a>>,
     complete: bool,
+    segments: Option<SegmentsJson>,
     advice: &'a [String],
     unused_suppressions: &'a [String],
 }
@@ -36,6 +37,32 @@ struct CountsJson {
     after_first: usize,
     possible: usize,
     suppressed: usize,
+}
+
+#[derive(Serialize)]
+struct SegmentsJson {
+    exact: StoredJson,
+    snooped: StoredJson,
+}
+
+#[derive(Serialize)]
+struct StoredJson {
+    created: u64,
+    stored_max: u64,
+    bytes_max: u64,
+    compared: u64,
+}
+
+impl SegmentsJson {
+    fn new(segments: RawSegments) -> Self {
+        let stored = |RawStored { created, stored_max, bytes_max, compared }| StoredJson {
+            created,
+            stored_max,
+            bytes_max,
+            compared,
+        };
+        Self { exact: stored(segments.exact), snooped: stored(segments.snooped) }
+    }
 }
 
 #[derive(Serialize)]
@@ -181,6 +208,7 @@ impl<'a> Document<'a> {
                 what: &diverged.what,
             }),
             complete: report.complete,
+            segments: report.segments.map(SegmentsJson::new),
             advice: &report.advice,
             unused_suppressions: &report.unused,
         }

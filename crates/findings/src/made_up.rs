@@ -165,6 +165,7 @@ pub(crate) fn report() -> Report {
             count: 2,
         }],
         diverged: None,
+        segments: None,
         complete: true,
         advice: vec!["/opt/libodd.so has no debug information: install it".to_owned()],
         unused: vec!["race:nothing (my.supp:3)".to_owned()],

@@ -22,6 +22,31 @@ pub struct RawReport {
     pub diverged: Option<RawDivergence>,
     /// The process came to the end of its findings; otherwise they are what was written when it died.
     pub complete: bool,
+    /// What a detector that keeps segments would have kept, if that was counted.
+    pub segments: Option<RawSegments>,
+}
+
+/// The columns of `RecPlay`'s table 2 (Ronsse, Christiaens & De Bosschere 2003), for two ways to know when a segment may be
+/// freed. Of several processes they are added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawSegments {
+    /// Each is freed behind the last one that is unordered with it.
+    pub exact: RawStored,
+    /// Each is freed when the clocks of all threads know it: snooped matrix clocks.
+    pub snooped: RawStored,
+}
+
+/// What one way took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawStored {
+    /// Segments that ended.
+    pub created: u64,
+    /// Segments that were stored at a time, at most.
+    pub stored_max: u64,
+    /// Bytes of their sets of locations, at most.
+    pub bytes_max: u64,
+    /// Pairs that were unordered, and so compared.
+    pub compared: u64,
 }
 
 /// A mapped file, or the kernel's own code page.

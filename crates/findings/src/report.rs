@@ -11,7 +11,7 @@ mod naming;
 use crate::annotations::Annotations;
 use crate::fingerprint;
 use crate::names::{DEBUG_ROOT, Frame, Global, Local};
-use crate::raw::{AccessKind, Certainty, RaceKind, RawDivergence, RawReport, RawUnobserved, Setting};
+use crate::raw::{AccessKind, Certainty, RaceKind, RawDivergence, RawReport, RawSegments, RawUnobserved, Setting};
 use crate::suppressions::{self, Subject, Suppressions};
 use std::path::PathBuf;
 
@@ -56,6 +56,8 @@ pub struct Report {
     pub diverged: Option<RawDivergence>,
     /// The replay came to the end of its findings.
     pub complete: bool,
+    /// What a detector that keeps segments would have kept, if that was counted.
+    pub segments: Option<RawSegments>,
     /// What would give better names, one line each.
     pub advice: Vec<String>,
     /// Rules that hid nothing, each with its file and line.
@@ -287,6 +289,7 @@ impl Report {
             unobserved: raw.unobserved.clone(),
             diverged: raw.diverged.clone(),
             complete: raw.complete,
+            segments: raw.segments,
             advice: namer.advice(),
             unused: unused.map(|(rule, _)| format!("{rule} ({}:{})", rule.file, rule.line)).collect(),
         }

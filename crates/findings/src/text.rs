@@ -9,6 +9,7 @@
 mod access;
 mod object;
 mod page;
+mod segments;
 mod words;
 
 pub use words::headline;
@@ -118,6 +119,10 @@ impl Report {
             for one in &self.unobserved {
                 page.hanging(2, 4, Paint::Plain, &format!("{} ({})", one.what, plural(one.count, "time")))?;
             }
+        }
+        if let Some(segments) = &self.segments {
+            page.blank()?;
+            segments::table(page, segments)?;
         }
         for (title, lines) in [("For better names:", &self.advice), ("Suppressions that hid nothing:", &self.unused)] {
             if !lines.is_empty() {

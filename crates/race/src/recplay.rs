@@ -7,11 +7,13 @@
 //! knows of it, which snooped matrix clocks tell (`segments.rs`). What that cost is
 //! the paper's table 2: [`Figures`].
 //!
-//! This is the on-line variant, which needs no trace of what is to come. Apart from
+//! This is the on-line variant, which needs no trace of what is to come; how long
+//! segments would have to stay if that were known is counted besides (`exact.rs`). Apart from
 //! the history, which replaces it, as the second implementation that tests hold the
 //! first one against, and to count.
 
 mod bitmap;
+mod exact;
 mod segments;
 
 use crate::clock::Clock;
@@ -19,7 +21,8 @@ use crate::clocks::Clocks;
 use crate::finding::{Kind, Race};
 use crate::lines::Line;
 use bitmap::Bitmap;
-use segments::Segments;
+use exact::Past;
+use segments::{Kept, Segments};
 
 /// The columns of the paper's table 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,14 +31,27 @@ pub struct Figures {
     pub created: u64,
     /// Segments that were stored at a time, at most.
     pub stored_max: u64,
+    /// Bytes of their sets of locations, at most.
+    pub bytes_max: u64,
     /// Pairs of segments that were unordered, and so compared.
     pub compared: u64,
 }
 
-/// Counts what `RecPlay` would do, without the sets of locations.
+/// Counts what `RecPlay` would do, and keeps no locations: how many bytes they would take is enough.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    segments: Segments<()>,
+    segments: Segments<Weight>,
+    past: Past,
+}
+
+/// Bytes of the sets of a segment.
+#[derive(Debug)]
+struct Weight(u64);
+
+impl Kept for Weight {
+    fn bytes(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Recorder {
@@ -44,9 +60,11 @@ impl Recorder {
         Self::default()
     }
 
-    /// A segment ended.
-    pub fn end(&mut self, clock: &Clock) {
-        self.segments.add(clock, (), |_, (), ()| {});
+    /// A segment ended. As for [`Recplay::end`].
+    pub fn end(&mut self, clock: &Clock, lines: &[Line]) {
+        let bytes = Sets::of(lines).bytes();
+        self.segments.add(clock, Weight(bytes), |_, _, _| {});
+        self.past.add(clock, bytes);
     }
 
     /// Looks at the clocks of all threads, and forgets the segments that everybody knows. Segments that have ended must
@@ -55,9 +73,14 @@ impl Recorder {
         self.segments.snoop(clocks);
     }
 
-    /// What was counted by now.
+    /// What was counted by now, each segment freed when the clocks of all threads know it.
     pub fn figures(&self) -> Figures {
         self.segments.figures()
+    }
+
+    /// The same, had each segment been freed behind the last one that is unordered with it.
+    pub fn exact(&self) -> Figures {
+        self.past.figures()
     }
 }
 
@@ -74,6 +97,23 @@ struct Sets {
     written: Bitmap,
 }
 
+impl Sets {
+    fn of(lines: &[Line]) -> Self {
+        let mut sets = Self::default();
+        for line in lines {
+            sets.read.insert(line.number, line.read & !line.written);
+            sets.written.insert(line.number, line.written);
+        }
+        sets
+    }
+}
+
+impl Kept for Sets {
+    fn bytes(&self) -> u64 {
+        (self.read.bytes() + self.written.bytes()) as u64
+    }
+}
+
 impl Recplay {
     /// Nothing has happened yet.
     pub fn new() -> Self {
@@ -84,11 +124,7 @@ impl Recplay {
     ///
     /// Segments must come in an order that agrees with happened-before, each of them once.
     pub fn end(&mut self, clock: &Clock, lines: &[Line], report: &mut impl FnMut(Race)) {
-        let mut sets = Sets::default();
-        for line in lines {
-            sets.read.insert(line.number, line.read & !line.written);
-            sets.written.insert(line.number, line.written);
-        }
+        let sets = Sets::of(lines);
         let newer = clock.epoch();
         let empty =
             Race { line: 0, kind: Kind::Accesses, older: newer, newer, write_write: 0, read_write: 0, write_read: 0 };
@@ -111,8 +147,8 @@ impl Recplay {
         self.segments.figures()
     }
 
-    /// Bytes of memory in use, without those of the vectors that clocks share. Walks over all segments.
+    /// Bytes of memory in use, without those of the vectors that clocks share.
     pub fn bytes(&self) -> usize {
-        self.segments.bytes(|sets| sets.read.bytes() + sets.written.bytes())
+        self.segments.bytes()
     }
 }

@@ -23,6 +23,7 @@ mod ledger;
 mod memory;
 mod second;
 mod state;
+mod tally;
 
 use crate::object::Cell;
 use crate::runtime;

@@ -77,6 +77,8 @@ pub mod flag {
     pub const RACES: u32 = 1 << 12;
     /// The replay watches those.
     pub const RACES_WATCHED: u32 = 1 << 13;
+    /// Besides [`RACES`]: the replay counts segments as `RecPlay` does.
+    pub const SEGMENTS: u32 = 1 << 14;
     /// All code of the program runs under the translator.
     pub const TRANSLATED: u32 = 1 << 11;
     /// Replay of one process only: the plan says which part each one has.

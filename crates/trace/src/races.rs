@@ -30,6 +30,14 @@ pub mod word {
     /// two of these at most.
     pub const COUNTED: u64 = 4;
 
+    /// Segments as `RecPlay` counts them, each freed behind the last one that is unordered with it: how many there were,
+    /// and how many were stored at a time.
+    pub const EXACT: u64 = 5;
+    /// The same, each freed when the clocks of all threads know it.
+    pub const SNOOPED: u64 = 6;
+    /// Added to these two: bytes of their sets of locations at a time, and pairs that were compared.
+    pub const MORE: u64 = 2;
+
     /// Why something was not observed.
     pub mod not_translated {
         /// A piece of code that can't be translated ran natively.

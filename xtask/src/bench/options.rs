@@ -5,7 +5,7 @@ use super::{kernels, races};
 /// How to call it.
 pub(super) const USAGE: &str = "\
 usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only NAME]
-                         [--environment | --races]
+                         [--environment | --races | --segments]
 
   --quick       3 runs, 2 threads: a first impression; the intervals mean little
   --small       the kernels' small sizes: tries the command itself
@@ -15,6 +15,8 @@ usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only 
   --environment what recording the environment costs, and nothing else
   --races       what the race detector costs and finds, beside other tools, and nothing else:
                 2 threads unless --threads says otherwise; cargo xtask setup --bench installs them
+  --segments    what a detector that stores segments would store and compare, and nothing else:
+                small sizes, once each, written to bench/
 
 A whole run (45 minutes; of --races about 70) is written to bench/, any other one to bench/ in the target
 folder; what is measured so far stands there in so-far.md.
@@ -32,6 +34,8 @@ pub(super) enum Subject {
     Environment,
     /// The race detector.
     Races,
+    /// What a detector would store that keeps segments.
+    Segments,
 }
 
 /// What to measure.
@@ -77,6 +81,7 @@ impl Options {
                 }
                 "--environment" => options.subject = Subject::Environment,
                 "--races" => options.subject = Subject::Races,
+                "--segments" => options.subject = Subject::Segments,
                 "--runs" => runs = Some(number(arg, value()?)?),
                 "--only" => options.only = Some(value()?.clone()),
                 _ => return Err(format!("unknown argument `{arg}`")),
@@ -109,7 +114,8 @@ fn number(name: &str, text: &str) -> Result<usize, String> {
 }
 
 fn known(name: &str, subject: Subject) -> Result<(), String> {
-    let names: Vec<&str> = if subject == Subject::Races { races::names().collect() } else { kernels::NAMES.to_vec() };
+    let of_races = matches!(subject, Subject::Races | Subject::Segments);
+    let names: Vec<&str> = if of_races { races::names().collect() } else { kernels::NAMES.to_vec() };
     if names.contains(&name) {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use crate::made_up::{self, folded};
 use crate::names::Local;
-use crate::raw::{RawDivergence, Setting};
+use crate::raw::{RawDivergence, RawSegments, Setting};
 use crate::report::{Object, Report};
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -92,6 +92,7 @@ fn everything() -> Report {
     report.races[0].object = Object::Stack { thread: 0, local: Some(local) };
     report.races[0].accesses[0].setting = Setting::Signal(10);
     report.races[2].object = Object::Unknown;
+    report.segments = Some(RawSegments::default());
     report
 }
 
@@ -151,7 +152,7 @@ fn a_race_as_json() {
     "offset": "0x1142","inlined": false}]}],"suppressed": null,"suppression": "race_top:^add$"}],
     "counts": {"certain": 1,"after_first": 0,"possible": 0,"suppressed": 0},"unobserved": [{
     "what": "instructions that can't be decoded in libodd.so","count": 2}],"diverged": null,
-    "complete": true,"advice": ["/opt/libodd.so has no debug information: install it"],
+    "complete": true,"segments": null,"advice": ["/opt/libodd.so has no debug information: install it"],
     "unused_suppressions": ["race:nothing (my.supp:3)"]}
     "##);
 }

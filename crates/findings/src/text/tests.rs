@@ -2,7 +2,7 @@
 
 use super::Style;
 use crate::made_up;
-use crate::raw::{NO_THREAD, RawDivergence};
+use crate::raw::{NO_THREAD, RawDivergence, RawSegments, RawStored};
 use crate::report::Report;
 use insta::assert_snapshot;
 
@@ -132,6 +132,21 @@ fn a_single_race_begins_at_once_and_quotes_its_source() {
         holds no lock
         thread created by thread 0 at main() race.c:66
     "##);
+}
+
+#[test]
+fn segments_are_a_table_where_they_were_counted() {
+    let exact = RawStored { created: 1200, stored_max: 7, bytes_max: 65536, compared: 123_456_789 };
+    let snooped = RawStored { stored_max: 12, bytes_max: 98304, ..exact };
+    let segments = Some(RawSegments { exact, snooped });
+    assert_snapshot!(plain(&Report { complete: true, segments, ..Report::default() }), @"
+    no data races
+
+    Segments, as RecPlay counts them:
+      freed                    created   most stored   their bytes      compared
+      after last partner          1200             7         65536     123456789
+      by snooped clocks           1200            12         98304     123456789
+    ");
 }
 
 #[test]

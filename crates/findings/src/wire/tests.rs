@@ -243,7 +243,7 @@ prop_compose! {
         ),
         complete in any::<bool>(),
     ) -> RawReport {
-        RawReport { modules, threads, races, unobserved, diverged, complete }
+        RawReport { modules, threads, races, unobserved, diverged, complete, segments: None }
     }
 }
 

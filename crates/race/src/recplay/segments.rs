@@ -19,16 +19,23 @@ pub(super) struct Segments<S> {
     threads: Vec<VecDeque<(Epoch, S)>>,
     matrix: Option<Matrix<Vec<u64>>>,
     stored: u64,
+    stored_bytes: u64,
     figures: Figures,
 }
 
 impl<S> Default for Segments<S> {
     fn default() -> Self {
-        Self { threads: Vec::new(), matrix: None, stored: 0, figures: Figures::default() }
+        Self { threads: Vec::new(), matrix: None, stored: 0, stored_bytes: 0, figures: Figures::default() }
     }
 }
 
-impl<S> Segments<S> {
+/// What is kept of a segment.
+pub(super) trait Kept {
+    /// Bytes of the sets of its locations.
+    fn bytes(&self) -> u64;
+}
+
+impl<S: Kept> Segments<S> {
     /// Adds a segment after `compare` was called with each that is unordered with it: that one's epoch and set, and the
     /// new one's set.
     pub(super) fn add(&mut self, clock: &Clock, set: S, mut compare: impl FnMut(Epoch, &S, &S)) {
@@ -43,10 +50,12 @@ impl<S> Segments<S> {
         if self.threads.len() <= index {
             self.threads.resize_with(index + 1, VecDeque::new);
         }
-        self.threads[index].push_back((epoch, set));
         self.stored += 1;
+        self.stored_bytes += set.bytes();
+        self.threads[index].push_back((epoch, set));
         self.figures.created += 1;
         self.figures.stored_max = self.figures.stored_max.max(self.stored);
+        self.figures.bytes_max = self.figures.bytes_max.max(self.stored_bytes);
     }
 
     /// Looks at the clocks of the threads that run, and drops what all of them know.
@@ -64,10 +73,9 @@ impl<S> Segments<S> {
         }
         for (thread, list) in self.threads.iter_mut().enumerate() {
             let known = matrix.known_to_all(thread, running.iter().copied());
-            while list.front().is_some_and(|(epoch, _)| epoch.time() <= known) {
-                list.pop_front();
-                self.stored -= 1;
-            }
+            let gone = list.partition_point(|(epoch, _)| epoch.time() <= known);
+            self.stored -= gone as u64;
+            self.stored_bytes -= list.drain(..gone).map(|(_, set)| set.bytes()).sum::<u64>();
         }
         self.matrix = Some(matrix);
     }
@@ -76,10 +84,10 @@ impl<S> Segments<S> {
         self.figures
     }
 
-    pub(super) fn bytes(&self, of: impl Fn(&S) -> usize) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let matrix = self.matrix.as_ref().map_or(0, |matrix| matrix.threads() * matrix.threads() * 8);
         let lists = self.threads.iter().map(|list| list.capacity() * size_of::<(Epoch, S)>()).sum::<usize>();
-        matrix + lists + self.threads.iter().flatten().map(|(_, set)| of(set)).sum::<usize>()
+        matrix + lists + self.stored_bytes as usize
     }
 }
 

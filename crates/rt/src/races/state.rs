@@ -8,8 +8,10 @@ use super::edges::{self, Edge};
 use super::ledger::Ledger;
 use super::memory::{self, Here, Mapped};
 use super::second::Second;
+use super::tally::Tally;
 use super::{Act, Pass, Take};
 use crate::object::Cell;
+use crate::runtime;
 use crate::translation;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -18,6 +20,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use relive_order::Kind;
 use relive_race::{Clock, Clocks, History, Line, Race, Touch, pieces};
 use relive_sys::lock::{Guard, Lock};
+use relive_trace::control::flag;
 use relive_trace::races::FOUND;
 use relive_trace::races::word::{self, not_translated};
 
@@ -41,6 +44,7 @@ pub(super) struct State {
     /// Who holds which lock for writing.
     writers: Lock<BTreeSet<(u32, u64)>>,
     second: Lock<Second>,
+    tally: Tally,
 }
 
 /// What the first pass has told the launcher.
@@ -79,6 +83,7 @@ impl State {
             found: Lock::new(Found::new()),
             writers: Lock::new(BTreeSet::new()),
             second: Lock::new(Second::new(pass)),
+            tally: Tally::new(pass == Pass::First && runtime::has_flag(flag::SEGMENTS)),
         });
         start(&state.clocks, first);
         STATE.store(Box::leak(state), Ordering::Release);
@@ -98,7 +103,10 @@ impl State {
             Act::Created(child) => {
                 self.settle(me);
                 self.hand_over(me);
-                let made = self.clocks.lock().create(me, *child);
+                let mut clocks = self.clocks.lock();
+                self.tally.ends(clocks.current(me));
+                let made = clocks.create(me, *child);
+                drop(clocks);
                 assert_eq!(made, Ok(()), "a thread is made once");
                 if self.pass == Pass::Second {
                     self.second.lock().created(me, *child);
@@ -142,6 +150,10 @@ impl State {
             self.edge(me, edges::of(kind, Some(cell)), key(cell));
         }
         if kind == Kind::Exit && self.pass == Pass::First {
+            if self.tally.is_wanted() {
+                self.hand_over(me);
+                self.tally.ends(self.clocks.lock().current(me));
+            }
             self.say_what_was_missed();
         }
         if self.pass == Pass::Second {
@@ -159,6 +171,7 @@ impl State {
             }
         }
         translation::unknown(|mnemonic, count| found.ledger.append(&[word::UNKNOWN, mnemonic, count]));
+        self.tally.tell(&found.ledger);
     }
 
     /// What the thread has read of synchronisation variables counts before whatever it does next.
@@ -178,6 +191,9 @@ impl State {
 
     fn edge(&self, me: u32, edge: Edge, key: u64) {
         let mut clocks = self.clocks.lock();
+        if matches!(edge, Edge::Release | Edge::ReleaseEither | Edge::Transfer | Edge::Arrive) {
+            self.tally.ends(clocks.current(me));
+        }
         let ended = match edge {
             Edge::Acquire => clocks.acquire(me, key),
             Edge::AcquireShared => clocks.acquire_shared(me, key),
@@ -214,7 +230,10 @@ impl State {
             self.unchecked.fetch_add(1, Ordering::Relaxed);
             drop(clocks);
             self.check(&clock);
+            self.tally.ends(&clock);
             self.unchecked.fetch_sub(1, Ordering::Release);
+        } else if self.unchecked.load(Ordering::Acquire) == 0 {
+            self.tally.snoop(&clocks);
         }
     }
 
@@ -263,6 +282,7 @@ impl State {
     fn hold(&self, clock: &Clock, lines: &[Line]) {
         // The second pass has its accesses one by one.
         if let Some((history, _)) = &self.history {
+            self.tally.touched(clock, lines);
             history.check(clock, lines, &mut |race| self.tell(race));
         }
     }
@@ -335,7 +355,7 @@ impl State {
     pub(super) fn around_fork(&self, fork: &mut dyn FnMut()) {
         let first = (self.second.lock(), self.clocks.lock(), self.writers.lock());
         let found = self.found.lock();
-        fork();
+        self.tally.around(fork);
         drop((found, first));
     }
 
@@ -351,6 +371,7 @@ impl State {
         // The others are gone in the middle of what they did.
         self.unchecked.store(0, Ordering::Relaxed);
         self.writers.lock().clear();
+        self.tally.fork();
         self.second.lock().fork(self.pass, me);
     }
 
@@ -358,7 +379,9 @@ impl State {
     pub(super) fn ends(&self, me: u32) {
         self.settle(me);
         self.hand_over(me);
-        self.clocks.lock().end(me);
+        let mut clocks = self.clocks.lock();
+        self.tally.ends(clocks.current(me));
+        clocks.end(me);
     }
 
     /// An access to watched bytes, before it happens. Whether the thread's next ones matter.

@@ -4,9 +4,13 @@
 //! Apart from the other replays because each leaves something for the next, in a folder
 //! of its own.
 
+mod segments;
+
 use super::{Ending, Instrument, ReplayError, Replayed, Replayer, Rule};
 use relive_findings::locate::located;
-use relive_findings::raw::{NO_THREAD, RawAccess, RawDivergence, RawModule, RawReport, RawThread, RawUnobserved};
+use relive_findings::raw::{
+    NO_THREAD, RawAccess, RawDivergence, RawModule, RawReport, RawSegments, RawThread, RawUnobserved,
+};
 use relive_findings::{Options, Report, wire};
 use relive_trace::control::flag;
 use relive_trace::races::word::{self, not_translated};
@@ -41,17 +45,18 @@ pub struct Hunt {
 }
 
 impl Replayer {
-    /// Looks for races. `tell` is called before each replay; `options` are those of the report to be made of it.
+    /// Looks for races, and counts segments as well if `segments` says so. `tell` is called before each replay; `options`
+    /// are those of the report to be made of it.
     ///
     /// # Errors
     /// [`ReplayError`] if it could not be started, or its folder can't be used.
-    pub fn races(mut self, options: &Options, tell: &mut dyn FnMut(Pass)) -> Result<Hunt, ReplayError> {
+    pub fn races(mut self, options: &Options, segments: bool, tell: &mut dyn FnMut(Pass)) -> Result<Hunt, ReplayError> {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
         tell(Pass::First);
-        let first = self.pass(flag::RACES, &folder.0)?;
-        let (lines, missed) = folder.found().map_err(ReplayError::Races)?;
+        let first = self.pass(if segments { flag::RACES | flag::SEGMENTS } else { flag::RACES }, &folder.0)?;
+        let (lines, missed, segments) = folder.found().map_err(ReplayError::Races)?;
         let bytes = lines.racing.values().map(|racing| u64::from(racing.count_ones())).sum();
-        let mut found = RawReport { complete: true, unobserved: missed, ..RawReport::default() };
+        let mut found = RawReport { complete: true, unobserved: missed, segments, ..RawReport::default() };
         let (mut last, mut watched) = (first, lines);
         if bytes > 0 && !matches!(last.ending, Ending::Interrupted(_)) {
             (found, last) =
@@ -196,22 +201,23 @@ impl Scratch {
         Ok(all)
     }
 
-    /// What the first pass found: by lines, bytes that race and bytes of synchronisation variables; and what it could
-    /// not see.
-    fn found(&self) -> io::Result<(Lines, Vec<RawUnobserved>)> {
-        let (mut lines, mut missed) = (Lines::default(), BTreeMap::new());
+    /// What the first pass found: by lines, bytes that race and bytes of synchronisation variables; what it could
+    /// not see; and the segments that it counted, if it did.
+    fn found(&self) -> io::Result<(Lines, Vec<RawUnobserved>, Option<RawSegments>)> {
+        let (mut lines, mut missed, mut segments) = (Lines::default(), BTreeMap::new(), None);
         for words in self.files(FOUND)? {
             for record in words.chunks_exact(word::COUNT) {
                 match *record {
                     [word::RACING, line, bytes] => *lines.racing.entry(line).or_default() |= bytes,
                     [word::VARIABLE, line, bytes] => _ = lines.variables.insert((line, bytes)),
+                    [what, first, second] if segments::add(&mut segments, what, [first, second]) => {}
                     [what, which, count] => *missed.entry(missed_of(what, which)).or_default() += count,
                     _ => {}
                 }
             }
         }
         let missed = missed.into_iter().map(|(what, count)| RawUnobserved { what, count }).collect();
-        Ok((lines, missed))
+        Ok((lines, missed, segments))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -274,10 +280,11 @@ mod tests {
         // The last record was cut.
         fs::write(folder.0.join(format!("{FOUND}-12")), bytes(&[0, 5, 2, 0, 9, 4, 2, 0, 4, 0, 7])).unwrap();
         fs::write(folder.0.join(format!("{FOUND}s")), bytes(&[0, 1, 1])).unwrap();
-        let (lines, missed) = folder.found().unwrap();
+        let (lines, missed, segments) = folder.found().unwrap();
         folder.watch(&lines).unwrap();
         assert_eq!(lines.racing.into_iter().collect::<Vec<_>>(), [(5, 3), (9, 4)]);
         assert_eq!(lines.variables.into_iter().collect::<Vec<_>>(), [(5, 8)]);
+        assert_eq!(segments, None);
         assert_eq!(missed, [RawUnobserved { what: missed_of(word::NATIVE, not_translated::PIECE), count: 7 }]);
         assert_eq!(fs::read(folder.0.join(WATCH)).unwrap(), bytes(&[0, 5, 3, 0, 9, 4, 1, 5, 8]));
     }
