@@ -125,6 +125,7 @@ pub(crate) enum Then {
     after_help = "The exit status is 0 if no race was found, 66 if there are some, 125 if the replay went another \
 way than the recording or the recording can't be used."
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct RacesArgs {
     /// The trace, recorded with --environment: a folder, a packed file, or a name in the trace folder [default: the latest]
     pub(crate) trace: Option<PathBuf>,
