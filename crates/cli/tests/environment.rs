@@ -264,6 +264,22 @@ fn signals_strike_a_computing_thread_where_they_did() {
 }
 
 #[test]
+fn signals_strike_threads_that_compute_together_where_they_did() {
+    for arguments in [
+        &["registers", "own", "3", "20000"][..],
+        &["short", "kill", "3", "40000"],
+        &["memory", "prof", "3", "60000"],
+        &["memory", "own", "2", "40000"],
+        &["memory", "fork", "4", "40000"],
+        &["faults", "own", "2", "8000"],
+        &["library", "own", "2", "60000"],
+        &["mixed", "prof", "4", "20000"],
+    ] {
+        check(true, guest_with("strikes_threads", arguments));
+    }
+}
+
+#[test]
 fn an_alarm_strikes_python_where_it_did() {
     const TEXT: &str = "import signal\n\
         n = 0\n\

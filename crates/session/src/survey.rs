@@ -13,7 +13,7 @@ mod walk;
 
 use crate::processes;
 use memory::{Memory, Patch};
-use relive_trace::stand::{PATCHES, RANGES, RIP, Stand, Survey, WORDS_MAX, state};
+use relive_trace::stand::{PATCHES, RANGES, RIP, Stand, Survey, WORDS_MAX, asks, state};
 use rustix::thread::futex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use walk::Live;
@@ -47,17 +47,36 @@ pub(crate) fn answer(survey: &Survey) {
 fn look(survey: &Survey, pid: u32) -> Option<Answer> {
     let patches = (0..PATCHES).map(|i| Patch::new([0, 1, 2].map(|j| survey.patches[i][j].load(Relaxed))));
     let memory = Memory::open(pid, patches.flatten().collect())?;
+    if survey.asks.load(Relaxed) == asks::COPIES {
+        copies(survey, &memory);
+        return None;
+    }
     let count = usize::try_from(survey.stand[1].load(Relaxed)).ok().filter(|&count| count <= WORDS_MAX)?;
     let bytes = memory.read(survey.stand[0].load(Relaxed), count * 8);
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     let stand = Stand::new(&words)?;
-    let crowded = survey.crowded.load(Relaxed) != 0;
+    let crowded = survey.asks.load(Relaxed) == asks::CROWDED;
     let (mut live, seen) = walk::from(&stand, &memory);
     live.forget(|index| OURS.contains(&stand.register(index)));
     let at = [0, 1].map(|i| survey.apart[i].load(Relaxed));
     let apart = apart::find(&memory, stand.register(RIP), at, &seen, crowded);
     let ranges = ranges(&stand, &live, crowded);
     Some(Answer { live, apart, ranges })
+}
+
+/// Copies of instructions for other addresses.
+fn copies(survey: &Survey, memory: &Memory) {
+    for (index, known) in survey.copies.iter().enumerate() {
+        let [place, at] = [0, 1].map(|i| known[i].load(Relaxed));
+        let copy = if place == 0 { None } else { apart::copy(memory, place, at) };
+        let copy = copy.unwrap_or_default();
+        for (word, bytes) in survey.copied[index].iter().zip(copy.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(whole), Relaxed);
+        }
+        survey.copied_bytes[index].store(copy.len() as u64, Relaxed);
+    }
 }
 
 /// The memory that counts: what the program reads on its way, and, where nobody else changes it meanwhile, whatever was

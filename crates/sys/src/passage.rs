@@ -22,6 +22,8 @@
 //! Where the jump does not fit, a trap of one byte stands in its place, and its
 //! handler sends the thread to the stub.
 
+pub mod site;
+
 use crate::dispatch::{Handler, KernelAction, action_of};
 use crate::signal::Context;
 use crate::start::{PIECES, PROGRAM};
@@ -49,7 +51,7 @@ pub struct Check {
 }
 
 /// Instructions watched in one process at the same time.
-pub const STUBS: usize = 16;
+pub const STUBS: usize = 64;
 /// Checks of a stub, at most.
 pub const CHECKS: usize = 40;
 /// Bytes of the jump.

@@ -452,10 +452,11 @@ pub fn membarrier() -> bool {
     unsafe { syscall3(number::MEMBARRIER, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) == 0 }
 }
 
-/// Blocks every signal of the calling thread and returns the mask it had. `SIGSYS` and `SIGILL` stay: blocked, they would
-/// end the process at the next call, or instruction, that comes to us by them.
+/// Blocks every signal of the calling thread and returns the mask it had. `SIGSYS`, `SIGILL` and `SIGTRAP` stay: blocked,
+/// they would end the process at the next call, or instruction, that comes to us by them.
 pub fn block_signals() -> u64 {
-    set_signal_mask(!(1 << (crate::dispatch::SIGSYS - 1) | 1 << (crate::outside::SIGILL - 1)))
+    let ours = [crate::dispatch::SIGSYS, crate::outside::SIGILL, crate::passage::SIGTRAP];
+    set_signal_mask(!ours.iter().fold(0, |mask, number| mask | 1 << (number - 1)))
 }
 
 /// Sets the calling thread's signal mask and returns the one it had.

@@ -102,6 +102,17 @@ pub fn mask(length: usize) -> u64 {
     if length >= 8 { u64::MAX } else { (1 << (length * 8)) - 1 }
 }
 
+/// Values of [`Survey::asks`].
+pub mod asks {
+    /// What counts of a stand point, and what runs in the place of what the entry takes away.
+    pub const ALONE: u32 = 0;
+    /// What counts, and where a jump may begin: other threads may be anywhere. `apart` says whether an instruction may
+    /// begin at its last byte.
+    pub const CROWDED: u32 = 1;
+    /// Copies of instructions.
+    pub const COPIES: u32 = 2;
+}
+
 /// Values of [`Survey::state`].
 pub mod state {
     /// Nobody asks.
@@ -115,7 +126,11 @@ pub mod state {
 }
 
 /// Changed code that the launcher must read as it was, at most.
-pub const PATCHES: usize = 8;
+pub const PATCHES: usize = 128;
+/// Instructions that are copied at once, at most.
+pub const COPIES: usize = 12;
+/// Bytes of the copy of one, at most.
+pub const COPIED_BYTES: usize = 40;
 /// Bytes of code to run in the place of what the entry takes away, at most.
 pub const CODE_BYTES: usize = 96;
 /// Bytes of code to run before the comparison, at most.
@@ -137,12 +152,18 @@ pub struct Survey {
     /// Where the code will be that is run in the place of what the entry takes away, and where that of the instructions
     /// before the one that is looked at.
     pub apart: [AtomicU64; 2],
-    /// 1 if other threads may be at the instructions behind the first.
-    pub crowded: AtomicU32,
+    /// One of [`asks`].
+    pub asks: AtomicU32,
     /// How many questions were answered.
     pub answered: AtomicU32,
     /// Changed code: address, length and what stood there.
     pub patches: [[AtomicU64; 3]; PATCHES],
+    /// Instructions to copy: their places, and where the copies will be; 0 for none.
+    pub copies: [[AtomicU64; 2]; COPIES],
+    /// The copies' bytes, and how many; 0 if it can't be copied.
+    pub copied: [[AtomicU64; COPIED_BYTES / 8]; COPIES],
+    /// See `copied`.
+    pub copied_bytes: [AtomicU64; COPIES],
     /// General registers that must be equal (bits 0 to 15), and vector registers (16 to 31).
     pub live: AtomicU64,
     /// Flags that must be equal.

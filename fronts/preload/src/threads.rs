@@ -140,6 +140,10 @@ unsafe extern "C" fn before_run(frame: *mut Frame) -> usize {
         forget_specific();
         (*frame).watch(unwound);
         (*frame).args[0] = argument;
+        if mode() == Mode::Replay {
+            // A signal may have struck it before its first operation.
+            replay::deliver_computing();
+        }
         start
     }
 }

@@ -10,6 +10,7 @@ use crate::thread::Thread;
 use crate::writer;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_sys::dispatch::{self, SIGSYS};
+use relive_sys::passage::SIGTRAP;
 use relive_sys::signal::{Context, Info};
 use relive_sys::syscall;
 use relive_sys::syscall::number::{
@@ -18,7 +19,8 @@ use relive_sys::syscall::number::{
 
 const EINVAL: isize = -22;
 const EFAULT: isize = -14;
-pub(super) const OURS: u64 = 1 << (SIGSYS - 1) | faults::BITS;
+/// A replay's traps may stand where any thread comes by.
+pub(super) const OURS: u64 = 1 << (SIGSYS - 1) | 1 << (SIGTRAP - 1) | faults::BITS;
 /// `SIGKILL` and `SIGSTOP` can't be blocked.
 const NEVER: u64 = OURS | 1 << 8 | 1 << 18;
 const SIG_BLOCK: usize = 0;

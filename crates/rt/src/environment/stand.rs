@@ -158,9 +158,14 @@ impl Buffer {
         let ours = OURS.iter().any(|ours| ours.contains(&pointer));
         // The kernel says there on which processor the thread is.
         let libc = pointer.wrapping_sub(thread_pointer() as u64) < THREAD_BYTES;
-        if pointer >= LOWEST && !ours && !libc && !self.stack.contains(&pointer) && !self.has(pointer) {
+        if pointer >= LOWEST && !ours && !libc && !self.stack.contains(&pointer) && !self.has_all(pointer, count) {
             self.window(pointer & !(WORD - 1), count);
         }
+    }
+
+    /// Whether a window holds what `pointer` leads to: one that begins shortly before it may end too soon.
+    fn has_all(&mut self, pointer: u64, count: u64) -> bool {
+        self.has(pointer) && (count <= SECOND || self.has(pointer + (SECOND - 1) * WORD))
     }
 
     fn has(&mut self, pointer: u64) -> bool {

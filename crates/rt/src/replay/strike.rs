@@ -21,7 +21,10 @@
 //! the handler runs there.
 
 mod asking;
+mod crowd;
 mod repeated;
+mod retired;
+mod trap;
 
 use super::{Replay, acting};
 use crate::deferred;
@@ -31,14 +34,17 @@ use crate::replay::calls;
 use crate::runtime;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering;
+use crowd::Crowd;
 use relive_sys::lock::Lock;
 use relive_sys::passage::{self, Before, CHECKS, Check, JUMP_BYTES, STUBS, Taken, What};
 use relive_sys::signal::{Context, Info, handler_is_own, is_blocked, is_own_code};
 use relive_sys::syscall::{self, number::RT_SIGRETURN};
+use relive_sys::tls::thread_pointer;
 use relive_trace::control::flag;
 use relive_trace::record::Record;
 use relive_trace::stand::{CODE_BYTES, FLAGS, LEAD_BYTES, RANGES, RIP, RSP, Stand, Survey, VECTORS, WORDS_MAX, mask};
 use repeated::Repeated;
+use trap::on_trap;
 
 /// What one watch keeps: the stand point, and the memory that counts.
 #[repr(C)]
@@ -59,6 +65,10 @@ struct Strike {
     before: Taken,
     /// A trap stands at the place instead of a jump at the entry.
     trapped: bool,
+    /// In a process with threads: where it is one of several, the pointer of its thread, and where that goes on.
+    site: Option<usize>,
+    thread: usize,
+    back: usize,
     kept: *mut Kept,
     words: usize,
     range_count: usize,
@@ -79,6 +89,8 @@ struct Table {
     homes: [bool; 3],
     traps: u32,
     before: Option<Before>,
+    crowd: Crowd,
+    crowd_traps: bool,
 }
 
 // SAFETY: the pointers lead to mappings of the table's own, used under its lock.
@@ -93,6 +105,9 @@ const FREE: Strike = Strike {
     repeated: None,
     before: [0; 8],
     trapped: false,
+    site: None,
+    thread: 0,
+    back: 0,
     kept: core::ptr::null_mut(),
     words: 0,
     range_count: 0,
@@ -107,8 +122,14 @@ const FREE: Strike = Strike {
     check_count: 0,
 };
 
-static TABLE: Lock<Table> =
-    Lock::new(Table { strikes: [const { FREE }; STUBS], homes: [false; 3], traps: 0, before: None });
+static TABLE: Lock<Table> = Lock::new(Table {
+    strikes: [const { FREE }; STUBS],
+    homes: [false; 3],
+    traps: 0,
+    before: None,
+    crowd: Crowd::NONE,
+    crowd_traps: false,
+});
 
 /// How many calls the stand point that comes next was recorded after, if one does.
 pub(super) fn next_stand(r: &Replay) -> Option<u32> {
@@ -160,6 +181,7 @@ pub unsafe fn reset_after_fork() {
     // SAFETY: the caller's promise.
     unsafe { TABLE.reset_after_fork() };
     let mut table = TABLE.lock();
+    table.clear();
     for index in 0..STUBS {
         if table.strikes[index].owner != 0 {
             table.disarm(index);
@@ -175,40 +197,6 @@ pub unsafe fn on_stub(context: &mut Context) {
     // SAFETY: the caller's promise.
     unsafe { passage::leave_stub(context) };
     look(context);
-}
-
-/// The handler of traps: the stub does the rest.
-unsafe extern "C" fn on_trap(_number: i32, info: *mut Info, context: *mut Context) {
-    // SAFETY: the kernel's information and context.
-    let (info, context) = unsafe { (&*info, &mut *context) };
-    let place = context.place() - 1;
-    let mut table = TABLE.lock();
-    let found = table.strikes.iter().position(|s| s.owner != 0 && s.trapped && s.place == place);
-    let mut byte = [0];
-    if let Some(index) = found {
-        let strike = &table.strikes[index];
-        context.set_place(passage::entry_of(strike.stub) + strike.lead_bytes);
-        let thread = acting();
-        let above = context.stack_pointer() as usize >= thread.signals.struck[1];
-        let returned = place != thread.signals.struck[0];
-        let own = thread.signals.strike == Some(index) && above;
-        thread.signals.struck[0] *= usize::from(!own);
-        if own && returned {
-            table.improve(index);
-        }
-    } else if read_memory(place, &mut byte) && byte == [passage::TRAP] {
-        let default = [0usize; 4];
-        // The program's own, which nobody handles while ours are there.
-        // SAFETY: the kernel reads an action of four words.
-        unsafe {
-            let number = syscall::number::RT_SIGACTION;
-            syscall::syscall6(number, info.number as usize, default.as_ptr().addr(), 0, 8, 0, 0);
-        }
-        syscall::tgkill(syscall::getpid(), syscall::gettid(), info.number as u32);
-    } else {
-        // It was taken away in between.
-        context.set_place(place);
-    }
 }
 
 /// Compares a passage of the calling thread with its stand point.
@@ -251,8 +239,8 @@ impl Table {
             return None;
         }
         let crowded = !thread.was_always_alone();
-        if crowded {
-            // Where another thread stands, what it changes meanwhile, and whether it blocks traps is not known.
+        if crowded && runtime::has_flag(flag::DEBUGGER) {
+            // Its breakpoints are traps as well, and other threads meet ours.
             return None;
         }
         let strike = &mut self.strikes[index];
@@ -276,9 +264,24 @@ impl Table {
         self.strikes[index].repeated = Repeated::of(&code).filter(|_| readable);
         self.strikes[index].place = place;
         self.survey(index, stub, crowded)?;
-        self.watch(index, place, stub, thread.signals.struck[0])?;
+        if crowded {
+            self.watch_in_crowd(index, stub)?;
+        } else {
+            self.watch(index, place, stub, thread.signals.struck[0])?;
+        }
         self.strikes[index].owner = core::ptr::from_ref(thread).addr();
         Some(())
+    }
+
+    fn watch_in_crowd(&mut self, index: usize, stub: usize) -> Option<()> {
+        let strike = &mut self.strikes[index];
+        (strike.lead_bytes, strike.code_bytes) = (0, 0);
+        (strike.stub, strike.thread, strike.trapped) = (stub, thread_pointer(), false);
+        // Not the way back of its last site.
+        strike.back = stub;
+        strike.first_checks();
+        strike.write_stub();
+        self.join(index)
     }
 
     /// Where the thread goes back to when its last handler returns, no jump may stand in the way.
@@ -293,7 +296,7 @@ impl Table {
             return None;
         }
         let strike = &mut self.strikes[index];
-        strike.stub = stub;
+        (strike.stub, strike.thread) = (stub, 0);
         strike.first_checks();
         strike.write_stub();
         strike.trapped = trap;
@@ -313,6 +316,10 @@ impl Table {
     fn disarm(&mut self, index: usize) {
         let strike = &mut self.strikes[index];
         strike.owner = 0;
+        if strike.site.is_some() || strike.thread != 0 {
+            strike.thread = 0;
+            return self.part(index);
+        }
         if !strike.trapped {
             // SAFETY: what `watch` returned for it.
             return unsafe { passage::unwatch(strike.entry(), strike.room, &strike.before) };
@@ -393,7 +400,8 @@ impl Strike {
         // SAFETY: the stub of this watch, whose owner is here.
         unsafe {
             let pieces = [&self.lead_code[..self.lead_bytes], &self.code[..self.code_bytes]];
-            passage::write_stub(self.stub, pieces, self.entry() + self.room, checks);
+            let back = if self.thread == 0 { self.entry() + self.room } else { self.back };
+            passage::write_stub(self.stub, pieces, back, checks);
         }
     }
 

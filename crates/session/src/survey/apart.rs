@@ -10,7 +10,7 @@ use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
     Mnemonic, OpKind, Register,
 };
-use relive_trace::stand::{CODE_BYTES, LEAD_BYTES};
+use relive_trace::stand::{CODE_BYTES, COPIED_BYTES, LEAD_BYTES};
 use std::collections::BTreeSet;
 
 const JUMP_BYTES: usize = 5;
@@ -37,8 +37,11 @@ pub(super) struct Apart {
 /// For the instruction at `place`. `at` says where the replacement will be, and where what runs before the comparison;
 /// `known` where instructions begin. In a crowd other threads may be anywhere.
 pub(super) fn find(memory: &Memory, place: u64, at: [u64; 2], known: &BTreeSet<u64>, crowded: bool) -> Apart {
-    let alone = here(memory, place, at[0], known, crowded);
-    if crowded || alone.room == 0 || alone.room >= JUMP_BYTES {
+    if crowded {
+        return in_crowd(memory, place, known, at[0] != 0);
+    }
+    let alone = here(memory, place, at[0], known);
+    if alone.room == 0 || alone.room >= JUMP_BYTES {
         return alone;
     }
     // The instructions before it, which nobody passes by on the way to it, may be long enough.
@@ -95,13 +98,51 @@ fn take(memory: &Memory, place: u64) -> Vec<Instruction> {
     taken
 }
 
-fn here(memory: &Memory, place: u64, at: u64, known: &BTreeSet<u64>, crowded: bool) -> Apart {
+fn here(memory: &Memory, place: u64, at: u64, known: &BTreeSet<u64>) -> Apart {
     let taken = take(memory, place);
     let apart =
         |taken: &[Instruction]| moved(taken, at).map(|code| Apart { room: length(taken), code, ..Apart::default() });
     let Some(alone) = apart(&taken[..1]) else { return Apart::default() };
     let moves = taken.len() > 1 && taken.iter().all(|i| !i.is_invalid() && !calls(i)) && length(&taken) >= JUMP_BYTES;
-    if crowded || !moves || entered(memory, &taken, known) { alone } else { apart(&taken).unwrap_or(alone) }
+    if !moves || entered(memory, &taken, known) { alone } else { apart(&taken).unwrap_or(alone) }
+}
+
+/// In a crowd: how far before `place` a jump may begin. Who jumps behind its first instruction finds a trap there, which
+/// is right but slow. `fifth` says whether an instruction may begin at the jump's last byte.
+fn in_crowd(memory: &Memory, place: u64, known: &BTreeSet<u64>, fifth: bool) -> Apart {
+    let mut start = place;
+    for _ in 0..=LEADING {
+        let mut taken = take(memory, start);
+        while taken.last().is_some_and(|last| last.next_ip() <= place) {
+            taken.push(decode(memory, taken[taken.len() - 1].next_ip()));
+        }
+        let last_byte = start + JUMP_BYTES as u64 - 1;
+        let fits = length(&taken) >= JUMP_BYTES
+            && taken.iter().all(copies)
+            && (fifth || taken.iter().all(|instruction| instruction.ip() != last_byte));
+        if fits && (taken[0].len() >= JUMP_BYTES || !entered(memory, &taken, known)) {
+            return Apart { room: JUMP_BYTES, lead: (place - start) as usize, ..Apart::default() };
+        }
+        let behind = |&&ip: &&u64| ip + decode(memory, ip).len() as u64 == start;
+        let Some(&before) = known.range(start.saturating_sub(LONGEST as u64)..start).find(behind) else { break };
+        start = before;
+    }
+    Apart { room: 1, ..Apart::default() }
+}
+
+/// Whether a copy of it does the same.
+fn copies(instruction: &Instruction) -> bool {
+    // What traps is told by its place.
+    !instruction.is_invalid()
+        && !matches!(instruction.flow_control(), FlowControl::Exception | FlowControl::Interrupt)
+        && !matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Sysenter)
+}
+
+/// The instruction at `place` for another address.
+pub(super) fn copy(memory: &Memory, place: u64, at: u64) -> Option<Vec<u8>> {
+    let instruction = decode(memory, place);
+    let fits = |code: &Vec<u8>| code.len() + JUMP_BYTES <= COPIED_BYTES;
+    if copies(&instruction) { moved(&[instruction], at).filter(fits) } else { None }
 }
 
 fn length(taken: &[Instruction]) -> usize {
