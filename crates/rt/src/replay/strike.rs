@@ -37,7 +37,7 @@ use core::sync::atomic::Ordering;
 use crowd::Crowd;
 use relive_sys::lock::Lock;
 use relive_sys::passage::{self, Before, CHECKS, Check, JUMP_BYTES, STUBS, Taken, What};
-use relive_sys::signal::{Context, Info, handler_is_own, is_blocked, is_own_code};
+use relive_sys::signal::{Context, handler_is_own, is_blocked, is_own_code};
 use relive_sys::syscall::{self, number::RT_SIGRETURN};
 use relive_sys::tls::thread_pointer;
 use relive_trace::control::flag;

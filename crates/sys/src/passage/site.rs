@@ -199,8 +199,8 @@ impl Writer {
             self.put(&[0x64, 0x48, 0x8B, 0x0C, 0x25, 0, 0, 0, 0, 0x48, 0xBA]);
             self.put(&ask.thread.wrapping_neg().to_le_bytes());
             self.put(&[0x48, 0x8D, 0x0C, 0x11]);
-            const RESTORE: u8 = 17 + 2;
-            self.put(&[0xE3, RESTORE]);
+            // Over what restores and the jump behind it.
+            self.put(&[0xE3, 17 + 2]);
             self.put(&[0x48, 0x8B, 0x0C, 0x24, 0x48, 0x8B, 0x54, 0x24, 0x08, 0x48, 0x8D, 0xA4, 0x24]);
             self.put(&FRAME.to_le_bytes());
             self.put(&[0xEB, JUMP_BYTES as u8]);
@@ -228,7 +228,9 @@ pub unsafe fn direct(stub: usize, to: usize) {
 pub fn image(entry: usize, base: Option<usize>, trapped: &[u8], before: &[u8]) -> [u8; BYTES] {
     let mut image = [0; BYTES];
     image[..before.len()].copy_from_slice(before);
-    trapped.iter().for_each(|&at| image[usize::from(at)] = TRAP);
+    for &at in trapped {
+        image[usize::from(at)] = TRAP;
+    }
     if let Some(base) = base {
         let distance = (base as isize - (entry + JUMP_BYTES) as isize) as i32;
         image[0] = 0xE9;

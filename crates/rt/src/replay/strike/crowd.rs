@@ -88,6 +88,7 @@ impl Site {
 }
 
 impl Crowd {
+    #[expect(clippy::large_stack_arrays, reason = "what a static begins with")]
     pub(super) const NONE: Self = Self { sites: [NO_SITE; STUBS], retired: Ring::EMPTY };
 
     /// What stood where code is changed now: addresses, lengths, bytes.
@@ -226,7 +227,7 @@ impl Table {
         }
         let length = site.length();
         site.now = site::image(site.entry, base, &trapped[..traps], &site.before[..length]);
-        self.lay(site, joined, into)?;
+        self.lay(&site, joined, into)?;
         for (number, &owner) in owners[..count].iter().enumerate() {
             let strike = &mut self.strikes[owner];
             strike.site = Some(into);
@@ -255,7 +256,7 @@ impl Table {
     }
 
     /// Lets the program's threads come to it, and to those that are `joined` no more.
-    fn lay(&mut self, site: Site, joined: &[bool; STUBS], into: usize) -> Option<()> {
+    fn lay(&mut self, site: &Site, joined: &[bool; STUBS], into: usize) -> Option<()> {
         let mut from = site.before;
         for other in (0..STUBS).filter(|&other| joined[other]) {
             let other = self.crowd.sites[other];
@@ -274,7 +275,7 @@ impl Table {
             self.crowd.retired.add(self.crowd.sites[other].base);
             self.crowd.sites[other] = NO_SITE;
         }
-        self.crowd.sites[into] = site;
+        self.crowd.sites[into] = *site;
         Some(())
     }
 

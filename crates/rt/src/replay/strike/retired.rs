@@ -32,6 +32,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
+    #[expect(clippy::large_stack_arrays, reason = "what a static begins with")]
     pub(super) const EMPTY: Self =
         Self { pieces: [Piece { base: 0, inside: 0, events: [0; THREADS] }; PIECES], lost: false };
 
