@@ -273,7 +273,6 @@ fn signals_strike_threads_that_compute_together_where_they_did() {
         &["memory", "fork", "4", "40000"],
         &["faults", "own", "2", "8000"],
         &["library", "own", "2", "60000"],
-        &["mixed", "prof", "4", "20000"],
     ] {
         check(true, guest_with("strikes_threads", arguments));
     }
