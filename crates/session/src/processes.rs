@@ -31,19 +31,6 @@ fn parse_stat(path: &str) -> Option<ThreadState> {
     Some(ThreadState { letter: fields.first()?.chars().next()?, ticks: number(11)? + number(12)? })
 }
 
-/// The processor on which a thread is, or was last.
-pub fn processor(pid: u32, tid: u32) -> Option<usize> {
-    let text = fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    text.rsplit_once(')')?.1.split_ascii_whitespace().nth(36)?.parse().ok()
-}
-
-/// The threads of a process; none if it is gone.
-pub fn threads(pid: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
 /// Whether a debugger has the process.
 pub fn is_traced(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -74,7 +61,7 @@ pub struct SystemCall {
 
 #[cfg(test)]
 mod tests {
-    use super::{alive, is_traced, processor, system_call, thread_state, threads};
+    use super::{alive, is_traced, system_call, thread_state};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -82,8 +69,6 @@ mod tests {
         let mut child = Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let pid = child.id();
         assert!(alive(pid) && !is_traced(pid));
-        assert_eq!(threads(pid), [pid]);
-        assert!(processor(pid, pid).is_some_and(|processor| processor < 4096));
         while thread_state(pid, pid).unwrap().letter != 'S' || system_call(pid, pid).is_none_or(|call| call.number != 0)
         {
             std::thread::yield_now();

@@ -43,9 +43,6 @@ mod learning;
 mod meeting;
 mod progress;
 mod races;
-mod width;
-
-use width::Width;
 
 use cast::Cast;
 pub use debugging::Note;
@@ -272,8 +269,6 @@ impl Replayer {
             if let Some((from, to)) = stdout.zip(output) {
                 scope.spawn(move || pass_on(from, to));
             }
-            // A program that sees the machine must see all of it.
-            let _width = self.recording.manifest.environment_recorded.then(|| Width::see_to(scope, &shared));
             let run = Run { replayer: self, shared: &shared, watched: &leader, held: &held, service: &service, rule };
             let ending = run.to_the_end();
             kill_all(&shared);

@@ -141,8 +141,6 @@ pub struct Control {
     /// The largest clock that a thread had before a call that may have woken another one through the kernel
     /// (recording): who returns from such a wait joins it.
     pub latest: AtomicU64,
-    /// 1 while all threads of a replay share a processor: who waits for another gives it up at once.
-    pub narrow: AtomicU32,
     /// Bytes that the trace has at most (recording), and how many its chunks and inputs have.
     pub allowed: AtomicU64,
     /// See `allowed`.
@@ -304,8 +302,6 @@ pub struct TurnSlot {
     pub wake_at: AtomicU64,
     /// Return address into the program of the call it is in, 0 if unknown.
     pub place: AtomicU64,
-    /// How often it found that it has to wait.
-    pub waits: AtomicU64,
     /// The timestamp (reference rule) or number of events (derived order) of `waits_for` that it needs, while `WAITING`.
     pub wants: AtomicU64,
     /// Futex: raised when `wake_at` was reached.

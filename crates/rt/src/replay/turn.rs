@@ -144,12 +144,8 @@ pub fn wait_for_end(own: &TurnSlot, other: u32, total: u64) {
 fn wait_until(own: &TurnSlot, slot: &TurnSlot, other: u32, (polled, word): (&AtomicU64, &AtomicU64), wanted: u64) {
     // Whoever waits behind this thread's next release need not wait for that, too.
     races::waits();
-    own.waits.store(own.waits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    let narrow = &runtime::session().narrow;
     for _ in 0..ROUNDS {
-        // On one processor looking longer keeps the other one from what is looked for.
-        let spins = if narrow.load(Ordering::Relaxed) == 0 { SPINS } else { 1 };
-        for _ in 0..spins {
+        for _ in 0..SPINS {
             if polled.load(Ordering::Acquire) >= wanted {
                 return;
             }
