@@ -87,3 +87,10 @@ pub(crate) fn line_of(command: &Command) -> String {
     }
     line
 }
+
+/// The first of a process's children, if it has one.
+pub(crate) fn child_of(pid: u32) -> Option<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let children = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    children.flat_map(|list| list.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).next()
+}

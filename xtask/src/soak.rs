@@ -7,8 +7,11 @@
 mod load;
 mod samples;
 
-use crate::run::{self, Failure, Outcome};
+use crate::run::{self, Failure, Outcome, child_of};
 use load::Load;
+
+pub(crate) use load::Connection;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use samples::{Sample, Samples};
@@ -134,12 +137,6 @@ impl Server {
 fn expect_success(status: ExitStatus) -> Outcome {
     let line = "relive record -- memcached".to_owned();
     if status.success() { Ok(()) } else { Err(Failure::Step { line, status }) }
-}
-
-fn child_of(pid: u32) -> Option<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    let children = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-    children.flat_map(|list| list.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).next()
 }
 
 /// Reads every byte of the trace: each file's checksum, each record. It must reach to the end of the program.

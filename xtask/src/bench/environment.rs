@@ -3,6 +3,8 @@
 //! Apart from the kernels because these programs do little but ask the system:
 //! copying, searching, compiling, compressing, and one cheap call in a loop.
 
+mod server;
+
 use super::measure::{Sample, field, run};
 use super::statistics::{Estimate, estimate, ratios};
 use super::{Options, Place};
@@ -62,6 +64,7 @@ fn cases(place: &Place, small: bool) -> Vec<Case> {
             command: text(&["gcc", "-O2", "-c", &source.display().to_string(), "-o", &format!("{scratch}/o")]),
             field: None,
         },
+        server::case(),
         Case { name: "pigz", command: text(&["pigz", "-k", "-f", "-p2", &format!("{scratch}/text")]), field: None },
     ]
 }
@@ -74,14 +77,16 @@ pub(super) fn measure(place: &Place, options: &Options) -> Result<Vec<Measured>,
         let repeated = usize::try_from(bytes / block.len() as u64)?;
         fs::write(place.scratch.join(name), block.repeat(repeated))?;
     }
-    Ok(cases(place, options.small).iter().map(|case| one(place, case, options.runs)).collect())
+    Ok(cases(place, options.small).iter().map(|case| one(place, case, options)).collect())
 }
 
-fn one(place: &Place, case: &Case, runs: usize) -> Measured {
+fn one(place: &Place, case: &Case, options: &Options) -> Measured {
     eprintln!("{}", case.name);
     let (mut walls, mut trace_bytes, mut failure) = ([const { Vec::new() }; 3], 0, None);
-    for _ in 0..runs {
-        match round(place, case) {
+    for _ in 0..options.runs {
+        let round =
+            if case.name == server::NAME { server::round(place, case, options.small) } else { round(place, case) };
+        match round {
             Ok((times, bytes)) => {
                 for (wall, time) in walls.iter_mut().zip(times) {
                     wall.push(time);

@@ -72,20 +72,21 @@ fn ask(port: u16, client: u64, state: &State) -> io::Result<()> {
     Ok(())
 }
 
-struct Connection {
+/// A client's connection.
+pub(crate) struct Connection {
     stream: TcpStream,
     answers: BufReader<TcpStream>,
 }
 
 impl Connection {
-    fn open(port: u16) -> io::Result<Self> {
+    pub(crate) fn open(port: u16) -> io::Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
         Ok(Self { answers: BufReader::new(stream.try_clone()?), stream })
     }
 
     /// One request and its answer: of eight, two store, four ask, one counts and one deletes.
-    fn request(&mut self, dice: u64) -> io::Result<()> {
+    pub(crate) fn request(&mut self, dice: u64) -> io::Result<()> {
         let key = dice / 8 % KEYS;
         match dice % 8 {
             0 | 1 => {
