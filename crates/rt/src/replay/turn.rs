@@ -91,7 +91,8 @@ fn is_elsewhere(other: u32) -> bool {
 
 /// Whether a thread has run its last event. That stays so.
 fn is_settled(slot: &TurnSlot) -> bool {
-    slot.awaited.next.load(Ordering::Acquire) == u64::MAX && slot.state.load(Ordering::Acquire) != state::UNBORN
+    // The state first: who is born in between has its first event in `next` by then, and infinity before.
+    slot.state.load(Ordering::Acquire) != state::UNBORN && slot.awaited.next.load(Ordering::Acquire) == u64::MAX
 }
 
 /// The first thread from `start` on that may have an event left. Runs of settled threads are remembered at their first
