@@ -71,9 +71,9 @@ pub(super) fn of(kind: Kind, cell: Option<&Cell>) -> Edge {
         },
         // Sections are ours: threads are created, and libraries opened, in turn, which promises nothing to the program.
         // Creations and joins are told apart from their events, with the thread that they name.
-        Kind::LibcEnter | Kind::LibcLeave | Kind::Create | Kind::Join | Kind::Fork | Kind::Spawn | Kind::Exit => {
-            Edge::Nothing
-        }
+        Kind::LibcEnter | Kind::LibcLeave | Kind::Create | Kind::Join | Kind::Fork | Kind::Spawn => Edge::Nothing,
+        // What the thread did last counts as well: nothing of it comes behind.
+        Kind::Exit => Edge::Flush,
     }
 }
 

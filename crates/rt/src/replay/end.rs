@@ -4,6 +4,7 @@
 //! asked once a thread.
 
 use super::{Replay, calls};
+use crate::races;
 use crate::report;
 use crate::runtime;
 use crate::thread::Thread;
@@ -26,6 +27,8 @@ pub(super) fn past_the_end(thread: &mut Thread, kind: Kind, place: usize) -> ! {
 /// The recording ends here.
 #[cold]
 fn park(r: &Replay) -> ! {
+    // The process may be ended as soon as all stand here.
+    races::waits();
     r.slot().state.store(state::PARKED, Ordering::Release);
     runtime::ring();
     report::hold()
