@@ -269,10 +269,7 @@ fn signals_strike_threads_that_compute_together_where_they_did() {
         &["registers", "own", "3", "20000"][..],
         &["short", "kill", "3", "40000"],
         &["memory", "prof", "3", "60000"],
-        &["memory", "own", "2", "40000"],
         &["memory", "fork", "4", "40000"],
-        &["faults", "own", "2", "8000"],
-        &["library", "own", "2", "60000"],
     ] {
         check(true, guest_with("strikes_threads", arguments));
     }

@@ -49,6 +49,9 @@ pub trait Host: Sync {
         None
     }
 
+    /// The process ends by the calling thread's next call, which ends all its threads.
+    fn process_ends(&self) {}
+
     /// A thread of such a process ends. `memory` is what [`Self::thread_memory`] gave for it. Runs in that thread.
     fn thread_ends(&self, memory: NonNull<u8>) {
         let _ = memory;

@@ -260,6 +260,13 @@ pub(crate) fn around_fork(fork: &mut dyn FnMut()) {
     if is_on() { State::get().around_fork(fork) } else { fork() }
 }
 
+/// The process ends: natively, at the calling thread's last call.
+pub(crate) fn process_ends() {
+    if is_on() && thread::current_if_known().is_some() {
+        State::get().process_ends(thread::current().index);
+    }
+}
+
 /// The calling thread ends: natively, at its last call.
 pub(crate) fn thread_ends() {
     if is_on() && thread::current_if_known().is_some() {

@@ -50,6 +50,10 @@ impl Host for Process {
         races::thread_ends();
     }
 
+    fn process_ends(&self) {
+        races::process_ends();
+    }
+
     fn around_fork(&self, fork: &mut dyn FnMut()) {
         races::around_fork(&mut || allocator::around_fork(&mut *fork));
     }

@@ -15,7 +15,8 @@ use crate::tool::Tool;
 use crate::translate::WayOut;
 use relive_sys::signal::is_own_code;
 use relive_sys::syscall::number::{
-    CLONE, CLONE3, EXIT, FORK, MMAP, MPROTECT, MREMAP, MUNMAP, PRCTL, RT_SIGACTION, RT_SIGRETURN, SHMAT, VFORK,
+    CLONE, CLONE3, EXIT, EXIT_GROUP, FORK, MMAP, MPROTECT, MREMAP, MUNMAP, PRCTL, RT_SIGACTION, RT_SIGRETURN, SHMAT,
+    VFORK,
 };
 
 const ARCH_PRCTL: usize = 158;
@@ -73,6 +74,7 @@ impl<H: Host, T: Tool> Engine<H, T> {
                 return self.answer(area, out, result);
             }
             EXIT => self.end_thread(area),
+            EXIT_GROUP => self.host.process_ends(),
             PRCTL if area.argument(0) == PR_SET_SYSCALL_USER_DISPATCH => area.dispatched = area.argument(1) != 0,
             ARCH_PRCTL if matches!(area.argument(0), ARCH_SET_GS | ARCH_GET_GS) => {
                 return self.answer(area, out, EPERM);

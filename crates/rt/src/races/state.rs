@@ -149,13 +149,6 @@ impl State {
         for cell in cells {
             self.edge(me, edges::of(kind, Some(cell)), key(cell));
         }
-        if kind == Kind::Exit && self.pass == Pass::First {
-            if self.tally.is_wanted() {
-                self.hand_over(me);
-                self.tally.ends(self.clocks.lock().current(me));
-            }
-            self.say_what_was_missed();
-        }
         if self.pass == Pass::Second {
             self.second.lock().event(me, kind, cells.first().map_or(0, |cell| key(cell)));
         }
@@ -382,6 +375,18 @@ impl State {
         let mut clocks = self.clocks.lock();
         self.tally.ends(clocks.current(me));
         clocks.end(me);
+    }
+
+    /// The last call of a thread that ends the process. Where libc does that for the last thread, no event tells.
+    pub(super) fn process_ends(&self, me: u32) {
+        self.settle(me);
+        self.hand_over(me);
+        if self.pass == Pass::First {
+            if self.tally.is_wanted() {
+                self.tally.ends(self.clocks.lock().current(me));
+            }
+            self.say_what_was_missed();
+        }
     }
 
     /// An access to watched bytes, before it happens. Whether the thread's next ones matter.
