@@ -141,8 +141,11 @@ fn a_trace_folder_that_vanishes_does_not_disturb_the_program() {
 #[test]
 fn processes_that_outlive_the_first_are_named() {
     let desk = Desk::new();
-    let source = "#include <unistd.h>\n#include <stdio.h>\nint main(void) { int child = fork(); if (!child) { close(1); \
-                  close(2); for (;;) pause(); } printf(\"%d\\n\", child); return 0; }";
+    // The child is there, and recorded, before its parent leaves.
+    let source = "#include <unistd.h>\n#include <stdio.h>\nint main(void) { int ends[2]; char there = 0; if (pipe(ends)) \
+                  return 1; int child = fork(); if (!child) { if (write(ends[1], &there, 1) != 1) return 2; close(1); \
+                  close(2); for (;;) pause(); } if (read(ends[0], &there, 1) != 1) return 3; printf(\"%d\\n\", child); \
+                  return 0; }";
     desk.build("leaver", source);
     let run = desk.relive(["record", "./leaver"]);
     let manifest = Manifest::read(&desk.latest()).unwrap();
