@@ -16,23 +16,6 @@ static void *store(void *argument)
     return argument;
 }
 
-static void *nothing(void *argument)
-{
-    return argument;
-}
-
-static pthread_t started(work how)
-{
-    pthread_t thread;
-    must(pthread_create(&thread, NULL, how, NULL));
-    return thread;
-}
-
-static void ended(pthread_t thread)
-{
-    must(pthread_join(thread, NULL));
-}
-
 // Ran often before it races.
 static void same_code(void)
 {
@@ -51,7 +34,7 @@ static void before(void)
 // Alone once more, and no longer.
 static void again(void)
 {
-    ended(started(nothing));
+    ended(started(idle));
     store(NULL);
     pthread_t thread = started(store);
     store(NULL);

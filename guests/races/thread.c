@@ -44,18 +44,6 @@ static void *late(void *argument)
     return argument;
 }
 
-static pthread_t started(work how)
-{
-    pthread_t thread;
-    must(pthread_create(&thread, NULL, how, NULL));
-    return thread;
-}
-
-static void ended(pthread_t thread)
-{
-    must(pthread_join(thread, NULL));
-}
-
 static pthread_t detached(work how)
 {
     pthread_attr_t attributes;

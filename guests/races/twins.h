@@ -29,6 +29,18 @@ static inline void *idle(void *argument)
     return argument;
 }
 
+static inline pthread_t started(work how)
+{
+    pthread_t thread;
+    must(pthread_create(&thread, NULL, how, NULL));
+    return thread;
+}
+
+static inline void ended(pthread_t thread)
+{
+    must(pthread_join(thread, NULL));
+}
+
 // A second thread runs `other` while the first one runs `one`, neither of them main's.
 static inline void side_by_side(work one, work other, void *argument)
 {
