@@ -3,7 +3,7 @@
 
 #define CHILDREN 20
 
-static sem_t ended[2];
+static sem_t is_gone[2];
 static pthread_barrier_t both;
 
 static void *borrower(void *argument)
@@ -97,8 +97,8 @@ static void reused(void)
 {
     pthread_t threads[2];
     for (int which = 0; which < 2; which++) {
-        must_be(sem_init(&ended[which], 0, 0) == 0);
-        must(pthread_create(&threads[which], NULL, creator, &ended[which]));
+        must_be(sem_init(&is_gone[which], 0, 0) == 0);
+        must(pthread_create(&threads[which], NULL, creator, &is_gone[which]));
     }
     for (int which = 0; which < 2; which++)
         must(pthread_join(threads[which], NULL));
