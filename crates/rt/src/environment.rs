@@ -60,8 +60,9 @@ use crate::{chunk, held, inputs, outside, process, races, replay, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
+use relive_sys::frames::{File, Found, Known};
 use relive_sys::signal::{Context, Info, is_own_code};
-use relive_sys::sites::caller;
+use relive_sys::sites::{Asked, caller};
 use relive_sys::syscall::number::{CLONE, FORK, GETPID, GETTID, PRLIMIT64, SEMCTL, SETRLIMIT, VFORK};
 use relive_sys::{gate, maps, passage, start, syscall};
 use relive_trace::control::flag;
@@ -124,8 +125,17 @@ fn redirect_sites() {
         if !is_own_code(range.start) {
             carried::learn(&range, path);
             let fd = u32::try_from(syscall::open(path, syscall::O_RDONLY)).ok();
+            let file = fd.map(File::open);
+            let mut known = file.as_ref().map(Known::of);
+            // A call with its comparison is one, wherever functions begin; jumps that lead between are phantoms mostly.
+            let known = |asked, at: usize| match known.as_mut().filter(|_| asked == Asked::Jump) {
+                Some(known) => known.with_opcode(offset + at).from(offset),
+                None if asked == Asked::Call => Found::At(at),
+                None => Found::Unsure,
+            };
             // SAFETY: code of a file; the process has one thread, and it is here.
-            unsafe { code::redirect(&range, fd, offset, |_| true) };
+            unsafe { code::redirect(&range, fd, offset, known) };
+            drop(file);
             if let Some(fd) = fd {
                 syscall::close(fd);
             }

@@ -73,6 +73,17 @@ pub enum Found {
     Unsure,
 }
 
+impl Found {
+    /// The same, by offsets from `start` of the file, where some code begins.
+    #[must_use]
+    pub fn from(self, start: usize) -> Self {
+        match self {
+            Self::At(at) => at.checked_sub(start).map_or(Self::Unsure, Self::At),
+            other => other,
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Source<'a> {
     File(&'a File),

@@ -9,16 +9,16 @@ use core::arch::x86_64::{
 
 const STEP: usize = 16;
 
-/// Calls `visit` with what each jump and call by a distance of four bytes leads to that may stand in `code`: `jcc`, `call`,
-/// `jmp`. Where instructions begin is not known.
+/// Calls `visit` with the offset of each jump and call by a distance of four bytes that may stand in `code`, and what it
+/// leads to: `jcc`, `call`, `jmp`. Where instructions begin is not known.
 #[inline]
-pub(crate) fn each_target(code: &[u8], mut visit: impl FnMut(usize)) {
+pub(crate) fn each_target(code: &[u8], mut visit: impl FnMut(usize, usize)) {
     const OPCODE_AND_DISTANCE: usize = 6;
     /// A distance within shorter code begins with all bits alike.
     const NEAR: usize = 1 << 24;
     let mut target = |at: usize, length: usize| {
         if let Some(bytes) = code.get(at + length - 4..at + length).and_then(<[u8]>::first_chunk) {
-            visit((at + length).wrapping_add_signed(i32::from_le_bytes(*bytes) as isize));
+            visit(at, (at + length).wrapping_add_signed(i32::from_le_bytes(*bytes) as isize));
         }
     };
     let mut done = 0;
@@ -112,7 +112,7 @@ mod tests {
         for length in [0, 5, 6, 21, 22, 23, 38, 3999, 4000] {
             let code = &code[..length];
             let (mut found, mut all) = (Vec::new(), Vec::new());
-            each_target(code, |target| found.push(target));
+            each_target(code, |_, target| found.push(target));
             for at in 0..length {
                 let bytes = match code[at..] {
                     [0xE8 | 0xE9, ..] => 5,

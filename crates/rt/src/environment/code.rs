@@ -7,12 +7,13 @@
 use crate::runtime;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use relive_sys::sites::{self, Sites};
+use relive_sys::frames::Found;
+use relive_sys::sites::{self, Asked, Sites};
 use relive_sys::syscall;
 use relive_trace::control::KnownCode;
 
-/// Makes the calls in the code at `range`, which shows the file `fd` from `offset` on, into jumps. `is_known` says
-/// whether an instruction stands at an offset of the code.
+/// Makes the calls in the code at `range`, which shows the file `fd` from `offset` on, into jumps. `known` says
+/// what is known of an offset of the code.
 ///
 /// # Safety
 /// As for [`sites::redirect`].
@@ -20,14 +21,14 @@ pub(super) unsafe fn redirect(
     range: &Range<usize>,
     fd: Option<u32>,
     offset: usize,
-    is_known: impl FnMut(usize) -> bool,
+    known: impl FnMut(Asked, usize) -> Found,
 ) {
     let key = fd.and_then(|fd| key(fd, range.len(), offset));
     // SAFETY: the caller's promise.
     unsafe {
         sites::redirect(range.start, range.end, super::on_site, |code| {
             key.and_then(|key| recall(key, code)).unwrap_or_else(|| {
-                let found = Sites::find(code, is_known);
+                let found = Sites::find(code, known);
                 if let Some(key) = key {
                     remember(key, &found);
                 }

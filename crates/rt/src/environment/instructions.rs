@@ -16,7 +16,7 @@ use crate::runtime::{self, Mode};
 use crate::writer;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use relive_sys::frames::{File, Found, Known};
+use relive_sys::frames::{File, Known};
 use relive_sys::outside::jumps::{self, Saved};
 use relive_sys::outside::{self, Answer, Kind, Outside, Places, SIGILL};
 use relive_sys::processor::Leaf;
@@ -98,11 +98,11 @@ pub(super) unsafe fn mapped(range: &Range<usize>, fd: u32, offset: usize) {
     let file = File::open(fd);
     let range = &file.shown_in(range, offset);
     let mut known = Known::of(&file);
-    let is_known = |at: usize| known.with_opcode(offset + at) == Found::At(offset + at);
+    let known = |_, at: usize| known.with_opcode(offset + at).from(offset);
     // SAFETY: the caller's promise.
     unsafe {
         outside::patch(places, range, &file, offset);
-        super::code::redirect(range, Some(fd), offset, is_known);
+        super::code::redirect(range, Some(fd), offset, known);
         make_jumps(places, range, &file, offset);
     }
 }

@@ -99,7 +99,7 @@ impl Windows {
     /// Leaves out those that something may jump into.
     pub(super) fn drop_entered(&mut self, code: &[u8]) {
         let span = |index: usize| self.list[index].map_or([0; 2], |window| [window.start, window.end]);
-        let entered = entered(code, self.count, span);
+        let entered = entered(code, self.count, span, |_| false);
         self.keep(|index, _| !entered[index]);
     }
 }
