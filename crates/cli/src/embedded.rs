@@ -7,10 +7,11 @@
 use anyhow::{Context, Result};
 use relive_session::launch::Runtime;
 use std::env;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A file inside this binary.
 struct Embedded {
@@ -32,18 +33,31 @@ pub(crate) fn runtime() -> Result<Runtime> {
 }
 
 impl Embedded {
-    /// A file of the right name with other content (a torn disk, an edit) is replaced: the comparison is cheap
-    /// beside starting a program.
+    /// A file of the right name that was changed since (an edit, another owner) is replaced.
     fn file(&self) -> Result<PathBuf> {
         let folder = cache_folder()?;
         let path = folder.join(self.name);
-        if holds(&path, self.content).unwrap_or(false) {
+        if self.is_as_unpacked(&path).unwrap_or(false) {
             return Ok(path);
         }
         self.unpack(&folder, &path)
             .with_context(|| format!("unpack the runtime library to {}", path.display()))
             .context("set XDG_CACHE_HOME to a folder that can be written")?;
         Ok(path)
+    }
+
+    /// By its size and by a time that no clock gives it: to compare six megabytes took as long as a short program runs.
+    fn is_as_unpacked(&self, path: &Path) -> io::Result<bool> {
+        let found = fs::symlink_metadata(path)?;
+        let ours = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
+        Ok(ours && found.len() == self.content.len() as u64 && found.modified()? == self.stamp())
+    }
+
+    /// The time of the last change that an unpacked file is given: in 1970, by the content's hash.
+    fn stamp(&self) -> SystemTime {
+        const YEAR_SECONDS: u64 = 365 * 24 * 3600;
+        let mixed = self.name.bytes().fold(0u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
+        UNIX_EPOCH + Duration::from_secs(mixed % YEAR_SECONDS)
     }
 
     fn unpack(&self, folder: &Path, path: &Path) -> Result<()> {
@@ -55,29 +69,17 @@ impl Embedded {
             .truncate(true)
             .mode(0o700)
             .open(&fresh)
-            .and_then(|mut file| file.write_all(self.content))
+            .and_then(|mut file| {
+                file.write_all(self.content)?;
+                file.set_modified(self.stamp())?;
+                // The size and the time must not be there before the content is.
+                file.sync_all()
+            })
             .and_then(|()| fs::rename(&fresh, path));
         if written.is_err() {
             let _ = fs::remove_file(&fresh);
         }
         Ok(written?)
-    }
-}
-
-/// Whether a file has this content. By pieces: two megabytes of fresh memory cost more than reading them.
-fn holds(path: &Path, content: &[u8]) -> io::Result<bool> {
-    const PIECE: usize = 1 << 15;
-    let mut file = File::open(path)?;
-    let mut piece = vec![0; PIECE];
-    let mut left = content;
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(left.is_empty()),
-            read => match left.strip_prefix(&piece[..read]) {
-                Some(rest) => left = rest,
-                None => return Ok(false),
-            },
-        }
     }
 }
 
