@@ -4,6 +4,30 @@
 static pthread_spinlock_t lock, another;
 static sem_t first;
 static volatile int shared;
+// So many that two of them share a clock where clocks are found by sixteen bits of a hash.
+static pthread_spinlock_t crowd[50000];
+static pthread_spinlock_t *sharing = crowd + 1;
+
+static unsigned long hash(volatile void *lock)
+{
+    return ((unsigned long)lock >> 2) * 0x9E3779B97F4A7C15 >> 48;
+}
+
+static void *one_in_crowd(void *argument)
+{
+    must(pthread_spin_lock(crowd));
+    shared = 1; // race in_crowd
+    must(pthread_spin_unlock(crowd));
+    return argument;
+}
+
+static void *other_in_crowd(void *argument)
+{
+    must(pthread_spin_lock(sharing));
+    shared = 2; // race elsewhere
+    must(pthread_spin_unlock(sharing));
+    return argument;
+}
 
 static void *one(void *argument)
 {
@@ -55,10 +79,16 @@ int main(int argc, char **argv)
         {"try", one, other},
         {"different", one, other_with_another},
         {"late", one_late, other_behind},
+        {"crowd", one_in_crowd, other_in_crowd},
     };
     must(pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE));
     must(pthread_spin_init(&another, PTHREAD_PROCESS_PRIVATE));
     must_be(sem_init(&first, 0, 0) == 0);
+    for (size_t i = 0; i < sizeof crowd / sizeof *crowd; i++)
+        must(pthread_spin_init(&crowd[i], PTHREAD_PROCESS_PRIVATE));
+    for (size_t i = 1; i < sizeof crowd / sizeof *crowd; i++)
+        if (hash(&crowd[i]) == hash(crowd))
+            sharing = &crowd[i];
     run_chosen(cases);
     return 0;
 }

@@ -98,6 +98,26 @@ int main(void) {
 }
 ";
 
+/// Readers count themselves; nothing of it is inlined, and the function that does it has no frame of its own.
+const READERS: &str = "#include <pthread.h>
+static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
+static int readers;
+static void add(void) { readers++; }
+static void count(void) { add(); }
+static void *reader(void *argument) {
+    pthread_rwlock_rdlock(&table);
+    count();
+    pthread_rwlock_unlock(&table);
+    return argument;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (int n = 0; n < 2; n++) pthread_create(&threads[n], 0, reader, 0);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], 0);
+    return 0;
+}
+";
+
 /// A variable that nobody declared atomic guards another one.
 const FLAG: &str = "#include <pthread.h>
 #include <sched.h>
@@ -215,6 +235,20 @@ fn values_locks_and_variables_of_stacks_are_told() {
         assert!(told.contains(words), "{words}\n{text}");
     }
     assert!(text.starts_with("1 data race\n") && told.contains("results.sum: 4 bytes at "), "{text}");
+}
+
+#[test]
+fn callers_of_what_was_not_optimised_and_locks_that_are_no_mutexes_are_told() {
+    let desk = Desk::new();
+    desk.build_with("readers", READERS, &["-O0"]);
+    desk.relive(["record", "-q", "--environment", "--", "./readers"]);
+    let found = desk.relive(["races", "-q"]);
+    let told = races(&found).split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in ["holds table for reading, taken at", "read-lock of table (event 1)"] {
+        assert!(told.contains(words), "{words}\n{}", found.stdout);
+    }
+    assert_eq!(told.matches("#1 count()").count(), 2, "{}", found.stdout);
+    assert_eq!(told.matches("#2 reader()").count(), 2, "{}", found.stdout);
 }
 
 #[test]

@@ -12,7 +12,8 @@
 //! block is not looked at, because a change of it would not be noticed here.
 //!
 //! What is dead may hold garbage for a while, which a signal handler could see; the
-//! program itself can't.
+//! program itself can't. rbp is never dead: code without optimisation finds its frame
+//! by it until the very instruction that pops it, and so does who looks at the stack.
 
 use crate::decode::{Block, Flow, INSTRUCTIONS, flow};
 use crate::register::{FLAGS, Gpr, GprSet};
@@ -93,7 +94,7 @@ impl Liveness {
             };
             let Effect { read, written, .. } = self.effects[index];
             let found = behind.map_or(ALL, |behind| Live {
-                registers: behind.registers.minus(written.registers).union(read.registers),
+                registers: behind.registers.minus(written.registers).union(read.registers).with(Gpr::RBP),
                 flags: behind.flags & !written.flags | read.flags,
             });
             changed |= found != self.live[index];
@@ -198,7 +199,7 @@ mod tests {
     use crate::host::Host;
     use crate::register::{FLAGS, Gpr, GprSet};
     use iced_x86::InstructionInfoFactory;
-    use iced_x86::code_asm::{CodeAssembler, al, byte_ptr, cl, eax, ecx, rax, rbx, rcx, rdi, rdx, rsi};
+    use iced_x86::code_asm::{CodeAssembler, al, byte_ptr, cl, eax, ecx, rax, rbp, rbx, rcx, rdi, rdx, rsi};
 
     struct Code(Vec<u8>);
 
@@ -228,6 +229,12 @@ mod tests {
         assert!(!found.registers.contains(Gpr::RAX) && found.registers.contains(Gpr::RCX));
         assert_eq!(found.flags, FLAGS);
         assert!(!live(|a| a.xor(eax, eax).unwrap()).registers.contains(Gpr::RAX));
+    }
+
+    #[test]
+    fn the_frame_is_there_until_it_is_popped() {
+        assert!(live(|a| a.pop(rbp).unwrap()).registers.contains(Gpr::RBP));
+        assert!(!live(|a| a.pop(rbx).unwrap()).registers.contains(Gpr::RBX));
     }
 
     #[test]
@@ -267,7 +274,7 @@ mod tests {
             a.add(rcx, rax).unwrap();
             a.jmp(top).unwrap();
         });
-        assert_eq!(found.registers, GprSet::NONE.with(Gpr::RBX).with(Gpr::RCX));
+        assert_eq!(found.registers, GprSet::NONE.with(Gpr::RBX).with(Gpr::RCX).with(Gpr::RBP));
         assert_eq!(found.flags, 0);
         let found = live(|a| {
             let mut top = a.create_label();

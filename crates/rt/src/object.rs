@@ -4,9 +4,12 @@
 //! clock stands there, on the cache line that the lock operation owns anyway,
 //! protected by the mutex itself. Every other object has its clock in a table
 //! hashed by address and updated by compare-and-swap: a collision only adds
-//! order. Objects shared between processes have theirs in the control memory.
+//! order, which is why there are none where races are looked for. Objects shared between processes have theirs in the control memory.
+
+pub(crate) mod exact;
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use relive_sys::syscall::OURS;
 
 /// The clock of an object, and in a replay its last event.
 #[derive(Debug, Default)]
@@ -23,9 +26,24 @@ const TABLE_BITS: u32 = 16;
 static TABLE: [Cell; 1 << TABLE_BITS] =
     [const { Cell { clock: AtomicU64::new(0), last: AtomicU64::new(0) } }; 1 << TABLE_BITS];
 
-/// The clock of the object at `address` in the table. Objects may share one.
+/// Where the clock stands in a `pthread_mutex_t`.
+pub const IN_MUTEX: usize = 24;
+
+/// The clock of the object at `address` in the table. Objects may share one, unless races are looked for.
 #[inline]
 pub fn cell(address: usize) -> &'static Cell {
+    exact::of(address).unwrap_or_else(|| hashed(address))
+}
+
+/// Which object has this clock; where several share it, or several processes, a number that is nobody else's.
+pub fn address(found: &Cell) -> u64 {
+    let own = core::ptr::from_ref(found).addr();
+    let is_shared = OURS.contains(&own) || TABLE.as_ptr_range().contains(&core::ptr::from_ref(found));
+    exact::address(found).unwrap_or(if is_shared { own } else { own - IN_MUTEX }) as u64
+}
+
+#[inline]
+fn hashed(address: usize) -> &'static Cell {
     let hash = (address as u64 >> 2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     &TABLE[(hash >> (64 - TABLE_BITS)) as usize]
 }

@@ -30,7 +30,7 @@ pub(crate) struct Mutex {
     last: u64,
 }
 
-const _: () = assert!(size_of::<Mutex>() == 40);
+const _: () = assert!(size_of::<Mutex>() == 40 && core::mem::offset_of!(Mutex, clock) == object::IN_MUTEX);
 
 const TYPE_BITS: c_int = 3;
 const ROBUST: c_int = 16;

@@ -10,7 +10,7 @@ use super::memory::{self, Here, Mapped};
 use super::second::Second;
 use super::tally::Tally;
 use super::{Act, Pass, Take};
-use crate::object::Cell;
+use crate::object::{self, Cell};
 use crate::runtime;
 use crate::translation;
 use alloc::boxed::Box;
@@ -66,14 +66,14 @@ static STATE: AtomicPtr<State> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The name by which objects are known to the clocks.
 fn key(cell: &Cell) -> u64 {
-    core::ptr::from_ref(cell).addr() as u64
+    object::address(cell)
 }
 
 impl State {
     /// Makes the process's detector. `false` if there is no memory for what it remembers.
     pub(super) fn begin(pass: Pass, first: u32) -> bool {
         let history = if pass == Pass::First { memory::history() } else { None };
-        let begun = pass == Pass::Second || history.is_some();
+        let begun = (pass == Pass::Second || history.is_some()) && object::exact::begin();
         let state = Box::new(Self {
             pass,
             clocks: Lock::new(Clocks::new()),
