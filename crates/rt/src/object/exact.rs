@@ -57,12 +57,15 @@ pub(super) fn address(cell: &Cell) -> Option<usize> {
     Some(entry.object.load(Ordering::Relaxed) << OBJECT_BITS)
 }
 
-fn find<const N: usize>(table: &[Entry; N], address: usize) -> Option<&Cell> {
+/// `table` has a power of two of entries.
+#[inline]
+fn find(table: &[Entry], address: usize) -> Option<&Cell> {
     // Nothing that a program orders by lies at the very beginning of memory.
     let object = address >> OBJECT_BITS;
     let group = ((object / IN_GROUP) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     let start = group as usize * IN_GROUP + object % IN_GROUP;
-    (0..PROBES.min(N)).map(|step| &table[(start + step) % N]).find_map(|entry| {
+    let place = |step| table.get((start + step) & (table.len() - 1));
+    (0..PROBES.min(table.len())).filter_map(place).find_map(|entry| {
         let found = match entry.object.load(Ordering::Acquire) {
             0 => entry.object.compare_exchange(0, object, Ordering::AcqRel, Ordering::Acquire).err().unwrap_or(object),
             found => found,
@@ -77,19 +80,17 @@ mod tests {
     use core::sync::atomic::AtomicUsize;
     use std::collections::BTreeSet;
 
-    fn table<const N: usize>() -> Box<[Entry; N]> {
-        let entries: Box<[Entry]> =
-            (0..N).map(|_| Entry { object: AtomicUsize::new(0), cell: Cell::default() }).collect();
-        entries.try_into().expect("so many")
+    fn table(entries: usize) -> Vec<Entry> {
+        (0..entries).map(|_| Entry { object: AtomicUsize::new(0), cell: Cell::default() }).collect()
     }
 
-    fn place<const N: usize>(table: &[Entry; N], address: usize) -> Option<usize> {
+    fn place(table: &[Entry], address: usize) -> Option<usize> {
         find(table, address).map(|cell| core::ptr::from_ref(cell).addr())
     }
 
     #[test]
     fn every_object_has_its_own_whoever_asks_first() {
-        let table = table::<ENTRIES>();
+        let table = table(ENTRIES);
         // As many as make collisions certain in a table of sixteen bits.
         let objects: Vec<usize> = (0..40_000).map(|i| 0x7fff_0000_1000 + i * 56).collect();
         let all = || objects.iter().map(|&object| place(&table, object).expect("there is room")).collect::<Vec<_>>();
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_full_table_has_room_for_those_that_it_knows() {
-        let table = table::<256>();
+        let table = table(256);
         let known: Vec<usize> = (1..=256).map(|i| i * 4).collect();
         let places: Vec<_> = known.iter().map(|&object| place(&table, object)).collect();
         assert!(places.iter().all(Option::is_some));
