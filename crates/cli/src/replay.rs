@@ -7,7 +7,7 @@ use crate::pack;
 use crate::races;
 use anyhow::{Result, bail};
 use relive_session::gdb::Debugger;
-use relive_session::replay::{Allow, Ending, Meeting, Note, Replayed, Replayer};
+use relive_session::replay::{Allow, Ending, Meeting, Note, Replayed, Replayer, Rule};
 use relive_session::report::Report;
 use relive_session::signals;
 use relive_session::supervise::Outcome;
@@ -68,8 +68,10 @@ fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> 
         if let Some(tap) = &mut output {
             tap.restart();
         }
-        let rule = replayer.second_rule();
-        replayed = replayer.run(&rule, output.map(|tap| tap as &mut (dyn Write + Send)))?;
+        replayed = replayer.run(&Rule::Reference, output.map(|tap| tap as &mut (dyn Write + Send)))?;
+        if matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
+            replayer.refute_learnt();
+        }
     }
     note_learning(&replayed, options);
     Ok(replayed.ending)

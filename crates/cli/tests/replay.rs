@@ -245,6 +245,50 @@ fn a_learnt_order_that_leads_elsewhere_is_tried_by_timestamps_before_the_report(
     ");
 }
 
+/// What the second thread does depends on a plain variable that the first one has set long before. By timestamps that is
+/// still so, but no lock says it.
+const LATE: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t locks[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
+static volatile int is_set;
+static void step(int which, int times) {
+    for (int i = 0; i < times; i++) { pthread_mutex_lock(&locks[which]); pthread_mutex_unlock(&locks[which]); }
+}
+static void *first(void *argument) {
+    for (volatile long i = 0; i < 100000000; i++) {}
+    is_set = 1;
+    step(0, 10);
+    return argument;
+}
+static void *second(void *argument) {
+    usleep(1000000);
+    step(1, 100);
+    step(1, is_set ? 5 : 7);
+    return argument;
+}
+int main(void) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, first, 0);
+    pthread_create(&threads[1], 0, second, 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    write(1, is_set ? "set\n" : "not\n", 4);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_learnt_order_that_led_elsewhere_is_not_tried_again() {
+    let desk = Desk::new();
+    desk.build("late", LATE);
+    desk.relive(["record", "-q", "--environment", "-o", "seen", "./late"]);
+    let replays: Vec<_> = (0..3).map(|_| desk.relive(["replay", "seen"])).collect();
+    assert!(replays.iter().all(|replay| replay.status == Some(0) && replay.stdout == "set\n"), "{replays:#?}");
+    assert_eq!([0, 2].map(|number: usize| &*replays[number].stderr), ["", ""]);
+    assert!(replays[1].stderr.ends_with("\nrelive: trying again by timestamps"), "{}", replays[1].stderr);
+    assert!(desk.path("seen/derived.refuted").exists() && !desk.path("seen/derived.order").exists());
+}
+
 #[test]
 fn a_rebuilt_program_is_replayed_only_on_request() {
     let desk = Desk::new();

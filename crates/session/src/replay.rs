@@ -248,9 +248,9 @@ impl Replayer {
         }
     }
 
-    /// The rule where the learnt order leads elsewhere.
-    pub fn second_rule(&self) -> Rule {
-        if self.cast.only().is_none() { Rule::learn(&self.folder) } else { Rule::Reference }
+    /// A replay by [`Rule::Reference`] came to the end where the learnt order led elsewhere: later ones need not try that.
+    pub fn refute_learnt(&self) {
+        DerivedOrder::refute(&self.folder, &self.recording);
     }
 
     /// Replays by `rule`. Its standard output goes to `output` if there is one.

@@ -28,6 +28,8 @@ use twox_hash::XxHash3_64;
 
 /// Its name in the trace folder.
 pub const DERIVED: &str = "derived.order";
+/// Says that the order which replays of a recording learn does not lead to its end: the recording's digest.
+pub const REFUTED: &str = "derived.refuted";
 /// First bytes of the file.
 pub const DERIVED_MAGIC: [u8; 8] = *b"RLVORDR\x01";
 const HEAD_BYTES: usize = 32;
@@ -131,6 +133,19 @@ impl DerivedOrder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(DerivedError::Missing),
             Err(error) => Err(DerivedError::Io(error)),
         }
+    }
+
+    /// Whether a replay by a learnt order left the recording, and one by timestamps did not: some order counts that the
+    /// recording has only by chance, and nobody need learn it again.
+    pub fn is_refuted(folder: &Path, recording: &Recording) -> bool {
+        fs::read(folder.join(REFUTED)).is_ok_and(|digest| digest == recording.digest().to_le_bytes())
+    }
+
+    /// From now on [`DerivedOrder::is_refuted`]. Where the trace can't be written, each replay finds out by itself.
+    pub fn refute(folder: &Path, recording: &Recording) {
+        let _ = fs::remove_file(folder.join(DERIVED));
+        let written = owners_file(&folder.join(REFUTED));
+        let _ = written.and_then(|mut file| file.write_all(&recording.digest().to_le_bytes()));
     }
 
     /// Reads an order from memory.

@@ -31,8 +31,12 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The learnt order if there is one that fits; else a learning replay if the trace can be written.
+    /// The learnt order if there is one that fits; else a learning replay if the trace can be written, and no learnt
+    /// order was refuted.
     pub fn choose(recording: &Recording, folder: &Path) -> Self {
+        if DerivedOrder::is_refuted(folder, recording) {
+            return Rule::Reference;
+        }
         match DerivedOrder::read(folder, recording) {
             Ok(order) => Rule::Derived(Box::new(order)),
             Err(_) => Self::learn(folder),
