@@ -150,6 +150,14 @@ fn instructions_tell_the_same_of_the_outside_again() {
 }
 
 #[test]
+fn instructions_are_found_where_nobody_says_where_functions_begin() {
+    check(true, |scratch| {
+        let program = guest::guest_with(scratch, "outside", &["-s", "-Wl,--no-eh-frame-hdr"]);
+        vec![program.to_str().expect("UTF-8").to_owned(), "2".to_owned()]
+    });
+}
+
+#[test]
 fn a_program_has_the_processor_of_the_recording() {
     let scratch = tempfile::tempdir().expect("a folder");
     let (program, trace) = (guest(scratch.path(), "outside"), scratch.path().join("trace"));

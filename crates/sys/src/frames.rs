@@ -1,8 +1,12 @@
 //! Where functions begin and end, by what a file tells unwinders of them.
 //!
-//! Here and not in symbol tables because nearly every function has it, whoever
-//! made it, and a stripped file keeps it. Read from the file as a whole, by
-//! offsets: it need not be mapped yet as a program.
+//! Nearly every function has that, whoever made it, and a stripped file keeps it. Where
+//! it is missing the tables of symbols are asked ([`symbols`]), and the code itself
+//! ([`agreed`]). Read from the file as a whole, by offsets: it need not be mapped yet as a
+//! program.
+
+mod agreed;
+mod symbols;
 
 use crate::decode::Instruction;
 use crate::elf::{EXECUTABLE, Elf, LOAD, Segment};
@@ -130,8 +134,16 @@ impl<'a> Known<'a> {
         let Some(functions) = self.functions.get_or_init(|| Functions::of(bytes)) else {
             return Found::Unsure;
         };
+        if functions.code_with(opcode).is_none() {
+            return Found::Nothing;
+        }
         let Some(function) = functions.around(opcode) else {
-            return if functions.is_code(opcode) { Found::Unsure } else { Found::Nothing };
+            self.function = opcode..opcode;
+            return match symbols::code_with(bytes, opcode) {
+                Some(code) => agreed::find(bytes, &code, opcode),
+                None if symbols::tells_code(bytes) => Found::Nothing,
+                None => Found::Unsure,
+            };
         };
         if self.function != function || self.at > opcode {
             self.at = function.start;
@@ -155,8 +167,8 @@ impl<'a> Known<'a> {
 struct Functions<'a> {
     file: &'a [u8],
     elf: Elf,
-    table: Segment,
-    count: usize,
+    /// What unwinders are told, and how many functions that are.
+    table: Option<(Segment, usize)>,
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<i32> {
@@ -164,20 +176,23 @@ fn word(bytes: &[u8], at: usize) -> Option<i32> {
 }
 
 impl<'a> Functions<'a> {
-    /// Those of a file; `None` if it says nothing of them.
+    /// Those of a file; `None` if it is no program or library.
     fn of(file: &'a [u8]) -> Option<Self> {
         let elf = Elf::read(file)?;
-        let table = elf.segments(file).find(|segment| segment.kind == TABLE)?;
-        let head = file.get(table.offset..)?;
-        let count = word(head, 8)? as usize;
-        let whole = head.starts_with(&HEAD) && count.checked_mul(ENTRY_BYTES)?.checked_add(12)? <= head.len();
-        whole.then_some(Self { file, elf, table, count })
+        let known = |table: Segment| {
+            let head = file.get(table.offset..)?;
+            let count = word(head, 8)? as usize;
+            let whole = head.starts_with(&HEAD) && count.checked_mul(ENTRY_BYTES)?.checked_add(12)? <= head.len();
+            whole.then_some((table, count))
+        };
+        let table = elf.segments(file).find(|segment| segment.kind == TABLE).and_then(known);
+        Some(Self { file, elf, table })
     }
 
-    /// Whether the byte at `offset` of the file is code.
-    fn is_code(&self, offset: usize) -> bool {
+    /// The code with the byte at `offset` of the file.
+    fn code_with(&self, offset: usize) -> Option<Segment> {
         let code = |s: &Segment| s.flags & EXECUTABLE != 0 && offset >= s.offset && offset - s.offset < s.in_file;
-        self.loaded().any(|segment| code(&segment))
+        self.loaded().find(|segment| code(segment) && segment.offset.checked_add(segment.in_file).is_some())
     }
 
     fn loaded(&self) -> impl Iterator<Item = Segment> {
@@ -186,27 +201,35 @@ impl<'a> Functions<'a> {
 
     /// The function with the byte at `offset` of the file, by offsets.
     fn around(&self, offset: usize) -> Option<Range<usize>> {
-        let code = self.loaded().find(|code| offset >= code.offset && offset - code.offset < code.in_file)?;
+        let code = self.code_with(offset)?;
         let address = (offset - code.offset).checked_add(code.address)?;
-        let wanted = i32::try_from(address as isize - self.table.address as isize).ok()?;
-        let entry = |index: usize| word(self.file, self.table.offset + 12 + index * ENTRY_BYTES);
-        let (mut low, mut high) = (0, self.count);
+        let function = self.told(address).or_else(|| symbols::around(self.file, address))?;
+        let place = |address: usize| address.checked_sub(code.address)?.checked_add(code.offset);
+        let range = place(function.start)?..place(function.end)?;
+        (range.contains(&offset) && range.end <= self.file.len()).then_some(range)
+    }
+
+    /// The addresses of the function with the byte at `address`, as unwinders are told.
+    fn told(&self, address: usize) -> Option<Range<usize>> {
+        let (table, count) = self.table?;
+        let wanted = i32::try_from(address as isize - table.address as isize).ok()?;
+        let entry = |index: usize| word(self.file, table.offset + 12 + index * ENTRY_BYTES);
+        let (mut low, mut high) = (0, count);
         while low < high {
             let middle = low.midpoint(high);
             if entry(middle)? <= wanted { low = middle + 1 } else { high = middle }
         }
         let index = low.checked_sub(1)?;
-        let start = self.table.address.checked_add_signed(entry(index)? as isize)?;
-        let length = self.length(start, word(self.file, self.table.offset + 16 + index * ENTRY_BYTES)?)?;
-        let start = start.checked_sub(code.address)?.checked_add(code.offset)?;
-        let end = start.checked_add(length)?;
-        (offset < end && end <= self.file.len()).then_some(start..end)
+        let start = table.address.checked_add_signed(entry(index)? as isize)?;
+        let record = word(self.file, table.offset + 16 + index * ENTRY_BYTES)?;
+        let length = self.length(&table, start, record)?;
+        Some(start..start.checked_add(length)?).filter(|function| function.contains(&address))
     }
 
     /// Bytes of the function at `start`, whose record lies at this distance from the table.
-    fn length(&self, start: usize, distance: i32) -> Option<usize> {
+    fn length(&self, table: &Segment, start: usize, distance: i32) -> Option<usize> {
         const BEGIN: usize = 8;
-        let address = self.table.address.checked_add_signed(distance as isize)?;
+        let address = table.address.checked_add_signed(distance as isize)?;
         let segment = self.loaded().find(|s| address >= s.address && address - s.address < s.in_file)?;
         let record = self.file.get((address - segment.address).checked_add(segment.offset)?..)?;
         // Whoever writes it in another way is not understood here.
