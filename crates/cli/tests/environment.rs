@@ -158,6 +158,13 @@ fn instructions_are_found_where_nobody_says_where_functions_begin() {
 }
 
 #[test]
+fn code_that_a_program_makes_is_told_the_same_time_again() {
+    for arguments in [&["anonymous", "0"], &["protected", "3"], &["shared", "2"], &["file", "2"], &["stack", "2"]] {
+        check(true, guest_with("generated", arguments));
+    }
+}
+
+#[test]
 fn a_program_has_the_processor_of_the_recording() {
     let scratch = tempfile::tempdir().expect("a folder");
     let (program, trace) = (guest(scratch.path(), "outside"), scratch.path().join("trace"));

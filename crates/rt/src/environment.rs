@@ -28,6 +28,7 @@ mod clock;
 mod code;
 mod descriptors;
 mod faults;
+mod generated;
 pub mod heap;
 mod images;
 mod instructions;
@@ -238,6 +239,8 @@ unsafe extern "C" fn on_call(_signal: i32, info: *mut Info, context: *mut Contex
     if let Some(result) = carried::by_instruction(number, || place, || unsafe { carry_out(context) }) {
         context.set_result(result);
     }
+    // One that is ours since this call.
+    context.mask &= !signals::ours();
 }
 
 /// What became of a call that was trapped.
@@ -331,7 +334,8 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
             Effect::Exit => processes::exit(number, arguments),
             Effect::ThreadState => {
                 if runtime::mode() == Mode::Replay {
-                    dispatch::program_call(number, arguments);
+                    let result = dispatch::program_call(number, arguments);
+                    generated::hide(number, arguments, result);
                 }
                 // The answer may name the thread.
                 emulate(thread, number, arguments, relive_calls::execute_outputs(number))
@@ -397,6 +401,7 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
                 .or_else(|| held::passed_by(number, &given, dispatch::program_call));
             let result =
                 answered.unwrap_or_else(|| itself::answer(number, arguments, dispatch::program_call(number, &given)));
+            generated::hide(number, arguments, result);
             writer::append_call(thread, number, result, &|visit| {
                 if let Some(index) = told {
                     visit(shape[index..].as_ptr().addr(), size_of::<usize>());

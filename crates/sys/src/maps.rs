@@ -67,15 +67,18 @@ pub fn each_with_rights(mut visit: impl FnMut(Range<usize>, &[u8], &[u8])) -> bo
     unknown.is_none()
 }
 
-/// Calls `visit` with range, offset and path of each mapping of a file's code; the path ends in zero.
-pub fn each_file_of_code(mut visit: impl FnMut(Range<usize>, usize, &[u8])) {
+/// Calls `visit` with range, offset and path of each mapping of a file's code; the path ends in zero. Returns whether
+/// something is executable and writable.
+pub fn each_file_of_code(mut visit: impl FnMut(Range<usize>, usize, &[u8])) -> bool {
     let fd = syscall::open(b"/proc/thread-self/maps\0", 0);
     if fd < 0 {
-        return;
+        return false;
     }
+    let mut is_writable = false;
     each_line(fd as u32, |text| {
         let (range, rights, offset, name) = fields(text)?;
         let mut path = [0; PATH_MAX];
+        is_writable |= rights.get(1..3) == Some(b"wx") && !syscall::OURS.contains(&range.start);
         if rights == b"r-xp" && name.first() == Some(&b'/') && name.len() < PATH_MAX {
             path[..name.len()].copy_from_slice(name);
             visit(range, offset, &path[..=name.len()]);
@@ -83,6 +86,7 @@ pub fn each_file_of_code(mut visit: impl FnMut(Range<usize>, usize, &[u8])) {
         None::<()>
     });
     syscall::close(fd as u32);
+    is_writable
 }
 
 /// Calls `visit` with range, rights and name of each mapping that has a name.

@@ -14,6 +14,7 @@
 //! no function that is known may be data, and stays.
 
 mod fault;
+pub mod forbidden;
 pub mod jumps;
 mod places;
 
@@ -21,7 +22,7 @@ use crate::decode::{Instruction, LONGEST};
 use crate::frames::{Found, Known};
 use crate::signal::Context;
 use core::arch::asm;
-pub use fault::{Decide, install};
+pub use fault::{Decide, in_front, install, is_in_front};
 pub use places::{Places, patch};
 
 /// A prefix without a meaning: it stands before those instructions that stay, our own.
@@ -119,6 +120,13 @@ impl Outside {
 
     /// Runs it here. Not for [`Kind::Processor`] and [`Kind::State`], which depend on registers.
     pub fn ask(&self) -> Answer {
+        match self.kind {
+            Kind::Time | Kind::TimeAndPlace => forbidden::while_allowed(|| self.ask_here()),
+            _ => self.ask_here(),
+        }
+    }
+
+    fn ask_here(&self) -> Answer {
         let (low, high, more): (u64, u64, u32);
         // SAFETY: the program was about to run this instruction, so the processor has it; nothing but registers changes.
         unsafe {
@@ -215,6 +223,8 @@ pub struct Tally {
     pub found: u32,
     /// Places that look like one, of which nothing is known.
     pub unsure: u32,
+    /// Those of them that would ask for the time.
+    pub unsure_of_time: u32,
 }
 
 /// Calls `visit` with the offset in the file of each such instruction in `code`, which shows the file from `offset` on,
@@ -230,7 +240,10 @@ pub fn find(code: &[u8], offset: usize, known: &mut Known<'_>, mut visit: impl F
             }
         }
         Found::Nothing => {}
-        Found::Unsure => tally.unsure += 1,
+        Found::Unsure => {
+            tally.unsure += 1;
+            tally.unsure_of_time += u32::from(forbidden::is_suspect(&code[at..]));
+        }
     });
     tally
 }

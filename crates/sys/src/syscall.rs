@@ -18,6 +18,7 @@ pub mod number {
     pub const LSTAT: usize = 6;
     pub const MMAP: usize = 9;
     pub const MPROTECT: usize = 10;
+    pub const PKEY_MPROTECT: usize = 329;
     pub const MUNMAP: usize = 11;
     pub const BRK: usize = 12;
     pub const RT_SIGACTION: usize = 13;

@@ -11,7 +11,7 @@
 mod desk;
 mod file;
 
-use super::{itself, memory};
+use super::{generated, itself, memory};
 use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::thread::Thread;
@@ -50,6 +50,14 @@ pub fn on_bare_exec(function: Bare) {
 /// # Safety
 /// As for the call itself.
 pub(super) unsafe fn carry_out(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
+    generated::leave_image();
+    // SAFETY: the caller's promise.
+    let result = unsafe { start(thread, number, arguments) };
+    generated::stay_in_image();
+    result
+}
+
+unsafe fn start(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
     // SAFETY: the caller's promise, in each branch.
     unsafe {
         let environment = arguments[if number == EXECVE { 2 } else { 3 }];

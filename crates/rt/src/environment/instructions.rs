@@ -6,17 +6,17 @@
 //! comes from the session's table. All else stands in the thread's stream like an
 //! emulated call, and a replay takes it from there.
 //!
-//! rdtsc could be forbidden besides (`PR_SET_TSC`), and generated code would be
-//! caught, too. But then each change of threads writes a control register, which a
-//! virtual machine leaves for: ten microseconds.
+//! Where it is not known what is an instruction, the time is forbidden besides, see
+//! [`super::generated`].
 
-use super::{faults, taking_part};
+use super::{faults, generated, taking_part};
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::writer;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use relive_sys::frames::{File, Known};
+use relive_sys::outside::forbidden::{self, SIGSEGV};
 use relive_sys::outside::jumps::{self, Saved};
 use relive_sys::outside::{self, Answer, Kind, Outside, Places, SIGILL};
 use relive_sys::processor::Leaf;
@@ -57,7 +57,7 @@ pub(super) fn start(handover: Option<&Handover>) {
     PLACES.store(core::ptr::from_ref(places).cast_mut(), Ordering::Release);
     install(SIGILL, 0);
     let patched = handover.is_some_and(|handover| handover.places.is_some());
-    maps::each_file_of_code(|range, offset, path| {
+    let is_writable = maps::each_file_of_code(|range, offset, path| {
         if patched && !places.has_wanted(&range) {
             return;
         }
@@ -75,6 +75,9 @@ pub(super) fn start(handover: Option<&Handover>) {
             syscall::close(fd as u32);
         }
     });
+    if is_writable || places.unsure_of_time() > 0 {
+        generated::forbid();
+    }
 }
 
 /// A debugger may put breakpoints into the bytes that a jump takes: it gets traps.
@@ -101,7 +104,9 @@ pub(super) unsafe fn mapped(range: &Range<usize>, fd: u32, offset: usize) {
     let known = |_, at: usize| known.with_opcode(offset + at).from(offset);
     // SAFETY: the caller's promise.
     unsafe {
-        outside::patch(places, range, &file, offset);
+        if outside::patch(places, range, &file, offset).unsure_of_time > 0 {
+            generated::forbid();
+        }
         super::code::redirect(range, Some(fd), offset, known);
         make_jumps(places, range, &file, offset);
     }
@@ -121,12 +126,18 @@ pub(super) fn moved(range: &Range<usize>, to: usize) {
     }
 }
 
-/// What the kernel calls for `SIGILL`.
-unsafe extern "C" fn decide(_signal: i32, info: *mut Info, context: *mut Context) -> usize {
+/// What the kernel calls for signals that instructions raise.
+pub(super) unsafe extern "C" fn decide(signal: i32, info: *mut Info, context: *mut Context) -> usize {
+    let signal = signal as u32;
     // SAFETY: the kernel's information and context.
     let (info, context) = unsafe { (&*info, &mut *context) };
-    let found = places().filter(|_| info.code > 0).and_then(|places| places.at(context.place()));
-    let Some((found, wanted)) = found else { return faults::pass_on(info, context) };
+    let found = match signal {
+        SIGILL => places().filter(|_| info.code > 0).and_then(|places| places.at(context.place())),
+        // SAFETY: as above.
+        SIGSEGV if forbidden::is_on() => unsafe { forbidden::met(info, context) }.map(|found| (found, true)),
+        _ => None,
+    };
+    let Some((found, wanted)) = found else { return faults::pass_on(signal, info, context) };
     let answer = if wanted { answer(&found) } else { found.ask() };
     found.pass(context, answer, leaves());
     0

@@ -7,6 +7,7 @@
 //! for programs and libraries, which stand there by name, size and time.
 
 use super::alone;
+use super::generated;
 use super::instructions;
 use super::ordered::Ordered;
 use super::packed;
@@ -24,7 +25,7 @@ use relive_sys::dispatch;
 use relive_sys::lock::Guard;
 use relive_sys::start::Handover;
 use relive_sys::syscall::number::{
-    BRK, MMAP, MPROTECT, MREMAP, MUNMAP, PROCESS_VM_READV, PROCESS_VM_WRITEV, SHMAT, SHMDT,
+    BRK, MMAP, MPROTECT, MREMAP, MUNMAP, PKEY_MPROTECT, PROCESS_VM_READV, PROCESS_VM_WRITEV, SHMAT, SHMDT,
 };
 use relive_sys::syscall::{self, syscall6};
 use relive_trace::layout::stop;
@@ -118,11 +119,15 @@ pub(super) unsafe fn carry_out(thread: &mut Thread, number: usize, arguments: &[
         // replay: so the answer is the recorded one.
         // SAFETY: the caller's promise; no pieces.
         unsafe {
-            let result = dispatch::program_call(number, arguments);
+            let mut result = dispatch::program_call(number, arguments);
             if runtime::mode() == Mode::Replay {
-                return replayed::take(number).result;
+                result = replayed::take(number).result;
+            } else {
+                writer::append_call(thread, number, result, &|_| {});
             }
-            writer::append_call(thread, number, result, &|_| {});
+            if matches!(number, MPROTECT | PKEY_MPROTECT) && result == 0 {
+                generated::appears(&(arguments[0]..arguments[0].saturating_add(arguments[1])), arguments[2]);
+            }
             return result;
         }
     }
@@ -168,6 +173,7 @@ unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> 
         } else {
             writer::append_call(thread, number, result, &|_| {});
             replaced(number, arguments, result);
+            mapped_empty(number, arguments, result);
         }
         // libc gives back the stack of a thread within the call that joins it: after all that the thread did.
         if !thread.joining.is_null() {
@@ -190,6 +196,18 @@ unsafe fn mapped_code(arguments: &[usize; 6], result: isize, fd: u32) {
         unsafe { instructions::mapped(&range, fd, offset) };
     } else {
         instructions::unmapped(&range);
+        // Whoever maps the file elsewhere may write there.
+        generated::may_change(protection);
+    }
+}
+
+/// Memory that a program fills itself.
+fn mapped_empty(number: usize, arguments: &[usize; 6], result: isize) {
+    if number == MMAP && result > 0 && arguments[3] & MAP_ANONYMOUS != 0 {
+        let shared = arguments[3] & MAP_TYPE == MAP_SHARED;
+        if shared || arguments[2] & PROT_WRITE != 0 {
+            generated::may_change(arguments[2]);
+        }
     }
 }
 
@@ -342,12 +360,14 @@ unsafe fn replay_mmap(arguments: &[usize; 6], address: usize, mut filler: Filler
                 alone::has_shared_memory();
             }
             map_at(address, length, protection, placed(flags), fd, offset);
+            mapped_empty(MMAP, arguments, address as isize);
             return filler.finish(MMAP);
         }
         filler.fill(tag.as_mut_ptr().addr(), 1);
         if tag[0] == SHARED {
             alone::has_shared_memory();
-            return shared::replay(arguments, address, filler);
+            shared::replay(arguments, address, filler);
+            return generated::may_change(protection);
         }
         if tag[0] == NAMED {
             return replay_named(arguments, address, filler);
@@ -357,6 +377,7 @@ unsafe fn replay_mmap(arguments: &[usize; 6], address: usize, mut filler: Filler
         filler.fill(address, filler.left());
         filler.finish(MMAP);
         syscall6(MPROTECT, address, length, protection, 0, 0, 0);
+        generated::may_change(protection);
     }
 }
 

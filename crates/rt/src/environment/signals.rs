@@ -19,10 +19,8 @@ use relive_sys::syscall::number::{
 
 const EINVAL: isize = -22;
 const EFAULT: isize = -14;
-/// A replay's traps may stand where any thread comes by.
-pub(super) const OURS: u64 = 1 << (SIGSYS - 1) | 1 << (SIGTRAP - 1) | faults::BITS;
 /// `SIGKILL` and `SIGSTOP` can't be blocked.
-const NEVER: u64 = OURS | 1 << 8 | 1 << 18;
+const NEVER: u64 = 1 << 8 | 1 << 18;
 const SIG_BLOCK: usize = 0;
 const SIG_UNBLOCK: usize = 1;
 const SIG_SETMASK: usize = 2;
@@ -31,6 +29,11 @@ const MASK_BYTES: usize = 8;
 
 /// What the program wants for `SIGSYS`: handler, flags, restorer, mask.
 static WANTED: [AtomicUsize; ACTION_WORDS] = [const { AtomicUsize::new(0) }; ACTION_WORDS];
+
+/// What the program may not block, as bits of a mask. A replay's traps may stand where any thread comes by.
+pub(super) fn ours() -> u64 {
+    1 << (SIGSYS - 1) | 1 << (SIGTRAP - 1) | faults::bits()
+}
 
 /// A signal set of the program's without our signal, in memory of ours while the kernel reads it.
 #[derive(Debug, Default)]
@@ -53,7 +56,7 @@ impl Mask {
         }
         let mut set = [0; MASK_BYTES];
         if address != 0 && memory::read(address, &mut set) {
-            self.set = u64::from_le_bytes(set) & !OURS;
+            self.set = u64::from_le_bytes(set) & !ours();
             given[index] = (&raw const self.set).addr();
             if number == PSELECT6 {
                 self.set_and_length[0] = given[index];
@@ -136,7 +139,7 @@ pub(super) unsafe fn carry_out_directly(number: usize, arguments: &[usize; 6]) -
             if !memory::read(new, &mut set) {
                 return Some(EFAULT);
             }
-            let wanted = u64::from_le_bytes(set) & !OURS;
+            let wanted = u64::from_le_bytes(set) & !ours();
             let mut given = *arguments;
             given[1] = (&raw const wanted).addr();
             // SAFETY: the program's own call, with a copy of its set.
@@ -167,7 +170,7 @@ unsafe fn mask(context: &mut Context, arguments: &[usize; 6]) -> isize {
             SIG_SETMASK => set,
             _ => return EINVAL,
         };
-        context.mask = wanted & !NEVER;
+        context.mask = wanted & !(ours() | NEVER);
     }
     if old != 0 && !memory::write(old, &before.to_le_bytes()) {
         return EFAULT;
@@ -182,7 +185,7 @@ unsafe fn action(arguments: &[usize; 6]) -> isize {
         return own_action(new, old);
     }
     if faults::has(number) && bytes == MASK_BYTES {
-        return faults::action(new, old);
+        return faults::action(number, new, old);
     }
     let mut words = [0u8; ACTION_WORDS * 8];
     let mut given = *arguments;
@@ -191,7 +194,7 @@ unsafe fn action(arguments: &[usize; 6]) -> isize {
             return EFAULT;
         }
         let mask = words.last_chunk_mut::<MASK_BYTES>().expect("an action ends in its mask");
-        *mask = (u64::from_le_bytes(*mask) & !OURS).to_le_bytes();
+        *mask = (u64::from_le_bytes(*mask) & !ours()).to_le_bytes();
         given[1] = words.as_ptr().addr();
     }
     // SAFETY: the program's own call, with a copy of its action.

@@ -45,11 +45,14 @@ global_asm!(
     "test rax, rax",
     "jz 1f",
     "jmp rax",
+    // The way back may be the program's own, which is a call that comes to us by another trap.
     "1:",
-    "ret",
+    "lea rsp, [rsp + 8]",
+    "jmp {restorer}",
     ".cfi_endproc",
     ".size relive_fault, . - relive_fault",
     decide = sym DECIDE,
+    restorer = sym relive_sigaction_restorer,
 );
 
 unsafe extern "C" {
@@ -57,15 +60,26 @@ unsafe extern "C" {
     fn relive_sigaction_restorer();
 }
 
-/// Lets `decide` see a signal from here on. `flags` are those of the program's own action that the kernel must know.
+/// Lets `decide` see a signal that is ours and the program's from here on. `flags` are those of the program's own action
+/// that the kernel must know.
 pub fn install(signal: u32, flags: u64, decide: Decide) -> bool {
-    DECIDE.0.store(decide as *mut (), Ordering::Release);
-    let action = [
-        relive_fault as *const () as u64,
-        SA_SIGINFO | SA_RESTORER | SA_NODEFER | flags,
-        relive_sigaction_restorer as *const () as u64,
-        0,
-    ];
+    let restorer = relive_sigaction_restorer as *const () as u64;
+    let action = [0, SA_SIGINFO | SA_RESTORER | SA_NODEFER | flags, restorer, 0];
     // SAFETY: the kernel reads an action of four words; the handler keeps to what a signal handler may do.
-    unsafe { syscall6(RT_SIGACTION, signal as usize, action.as_ptr().addr(), 0, 8, 0, 0) == 0 }
+    unsafe {
+        let action = in_front(&action, decide);
+        syscall6(RT_SIGACTION, signal as usize, action.as_ptr().addr(), 0, 8, 0, 0) == 0
+    }
+}
+
+/// An action of the program's whose signals `decide` sees first.
+pub fn in_front(action: &[u64; 4], decide: Decide) -> [u64; 4] {
+    DECIDE.0.store(decide as *mut (), Ordering::Release);
+    let [_, flags, restorer, mask] = *action;
+    [relive_fault as *const () as u64, flags | SA_SIGINFO, restorer, mask]
+}
+
+/// Whether an action is one that [`in_front`] returned.
+pub fn is_in_front(action: &[u64; 4]) -> bool {
+    action[0] == relive_fault as *const () as u64
 }

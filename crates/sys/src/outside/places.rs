@@ -46,6 +46,7 @@ pub struct Places {
     used: AtomicU32,
     /// Places that were left alone because nothing is known of them.
     unsure: AtomicU32,
+    unsure_of_time: AtomicU32,
     /// What the processor says of itself.
     leaf_count: AtomicU32,
     leaves: UnsafeCell<[Leaf; LEAVES_MAX]>,
@@ -115,6 +116,11 @@ impl Places {
         self.unsure.load(Ordering::Relaxed)
     }
 
+    /// So many of them might ask for the time.
+    pub fn unsure_of_time(&self) -> u32 {
+        self.unsure_of_time.load(Ordering::Relaxed)
+    }
+
     fn used(&self) -> &[Place] {
         &self.list[..self.used.load(Ordering::Acquire) as usize]
     }
@@ -173,6 +179,7 @@ pub unsafe fn patch(places: &Places, range: &Range<usize>, file: &File, offset: 
         })
     };
     places.unsure.fetch_add(tally.unsure, Ordering::Relaxed);
+    places.unsure_of_time.fetch_add(tally.unsure_of_time, Ordering::Relaxed);
     // SAFETY: the caller's promise; the code is writable while it is changed.
     unsafe {
         if tally.found > 0 && protect(range, ALL) {
