@@ -165,6 +165,11 @@ fn code_that_a_program_makes_is_told_the_same_time_again() {
 }
 
 #[test]
+fn faults_are_met_where_instructions_stand_that_run_elsewhere() {
+    check(true, guest_with("neighbours", &["3"]));
+}
+
+#[test]
 fn a_program_has_the_processor_of_the_recording() {
     let scratch = tempfile::tempdir().expect("a folder");
     let (program, trace) = (guest(scratch.path(), "outside"), scratch.path().join("trace"));

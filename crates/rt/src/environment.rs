@@ -26,6 +26,7 @@ pub mod alone;
 pub mod carried;
 mod clock;
 mod code;
+mod copied;
 mod descriptors;
 mod faults;
 mod generated;

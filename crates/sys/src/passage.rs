@@ -101,6 +101,11 @@ pub fn is_stub(place: usize) -> bool {
     HOMES.iter().any(|&home| (home..home + HOME_BYTES).contains(&place))
 }
 
+/// Whether `place` is in this stub, which may be none yet.
+pub fn in_stub(stub: usize, place: usize) -> bool {
+    stub != 0 && (stub..stub + STUB_BYTES).contains(&place)
+}
+
 /// Where a stub begins to compare.
 pub fn entry_of(stub: usize) -> usize {
     stub + ENTRY

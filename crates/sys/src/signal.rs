@@ -32,6 +32,16 @@ pub struct Info {
 const _: () = assert!(size_of::<Info>() == 128);
 
 impl Info {
+    /// The address that a fault is about.
+    pub fn address(&self) -> usize {
+        self.pid as u32 as usize | (self.uid as usize) << 32
+    }
+
+    /// Changes that.
+    pub fn set_address(&mut self, address: usize) {
+        (self.pid, self.uid) = (address as u32 as i32, (address >> 32) as u32);
+    }
+
     /// Whether a dispatched call was one of `int 0x80`.
     pub fn is_of_gate(&self) -> bool {
         /// `AUDIT_ARCH_I386`, in the word behind the call's number.
@@ -105,6 +115,11 @@ impl Context {
     /// Where the thread goes on.
     pub fn set_place(&mut self, place: usize) {
         self.registers[RIP] = place as u64;
+    }
+
+    /// Where in memory [`Context::place`] stands, if the context does at `address`.
+    pub const fn address_of_place(address: usize) -> usize {
+        address + core::mem::offset_of!(Self, registers) + RIP * size_of::<u64>()
     }
 
     /// A general register by its number in instructions, to be changed.

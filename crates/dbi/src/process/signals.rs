@@ -167,7 +167,7 @@ impl<H: Host, T: Tool> Engine<H, T> {
     /// Lets the thread go on in the handler of the program. On the thread's stack of ours.
     pub(crate) unsafe extern "C" fn take_signal(
         number: i32,
-        info: *const Info,
+        info: *mut Info,
         context: *mut signal::Context,
         frame: u64,
         area: *mut Area,
@@ -196,6 +196,12 @@ impl<H: Host, T: Tool> Engine<H, T> {
             }
         };
         give_program(program, &now);
+        // SAFETY: the kernel's information, on the same frame.
+        let told = unsafe { &mut *info };
+        // Of some faults the address is that of the instruction.
+        if told.code > 0 && is_fault(number) && told.address() as u64 == found.ip {
+            told.set_address(now.ip as usize);
+        }
         let handler = engine.process.handlers[number as usize].load(Ordering::Acquire) as u64;
         area.context = Context { flags: FLAGS, ..Context::default() };
         area.set_general(Gpr::RDI, number as u64);

@@ -9,7 +9,7 @@
 //! Where it is not known what is an instruction, the time is forbidden besides, see
 //! [`super::generated`].
 
-use super::{faults, generated, taking_part};
+use super::{copied, faults, generated, taking_part};
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::writer;
@@ -97,7 +97,7 @@ unsafe fn make_jumps(places: &Places, range: &Range<usize>, file: &File, offset:
 /// Nobody may run it yet; calls come one after the other.
 pub(super) unsafe fn mapped(range: &Range<usize>, fd: u32, offset: usize) {
     let Some(places) = places() else { return };
-    places.forget(range);
+    unmapped(range);
     let file = File::open(fd);
     let range = &file.shown_in(range, offset);
     let mut known = Known::of(&file);
@@ -116,6 +116,7 @@ pub(super) unsafe fn mapped(range: &Range<usize>, fd: u32, offset: usize) {
 pub(super) fn unmapped(range: &Range<usize>) {
     if let Some(places) = places() {
         places.forget(range);
+        jumps::forget(range);
     }
 }
 
@@ -130,14 +131,17 @@ pub(super) fn moved(range: &Range<usize>, to: usize) {
 pub(super) unsafe extern "C" fn decide(signal: i32, info: *mut Info, context: *mut Context) -> usize {
     let signal = signal as u32;
     // SAFETY: the kernel's information and context.
-    let (info, context) = unsafe { (&*info, &mut *context) };
+    let (info, context) = unsafe { (&mut *info, &mut *context) };
     let found = match signal {
         SIGILL => places().filter(|_| info.code > 0).and_then(|places| places.at(context.place())),
         // SAFETY: as above.
         SIGSEGV if forbidden::is_on() => unsafe { forbidden::met(info, context) }.map(|found| (found, true)),
         _ => None,
     };
-    let Some((found, wanted)) = found else { return faults::pass_on(signal, info, context) };
+    let Some((found, wanted)) = found else {
+        copied::put_right(info, context);
+        return faults::pass_on(signal, info, context);
+    };
     let answer = if wanted { answer(&found) } else { found.ask() };
     found.pass(context, answer, leaves());
     0

@@ -4,7 +4,7 @@
 //! back when it returns, and because `SIGSYS` is ours: were it blocked, the next
 //! call would end the program.
 
-use super::{Trapped, faults, memory};
+use super::{Trapped, copied, faults, memory};
 use crate::replay::calls as replayed;
 use crate::thread::Thread;
 use crate::writer;
@@ -114,6 +114,7 @@ pub(super) unsafe fn carry_out(context: &mut Context) -> Trapped {
     unsafe {
         match context.number() {
             RT_SIGRETURN => {
+                copied::put_back(context.stack_pointer() as usize);
                 context.leave_handler();
                 Trapped::GoesOn
             }

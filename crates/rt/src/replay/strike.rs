@@ -22,6 +22,7 @@
 
 mod asking;
 mod crowd;
+mod placed;
 mod repeated;
 mod retired;
 mod trap;
@@ -35,6 +36,7 @@ use crate::runtime;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering;
 use crowd::Crowd;
+pub use placed::{copy_of, original};
 use relive_sys::lock::Lock;
 use relive_sys::passage::{self, Before, CHECKS, Check, JUMP_BYTES, STUBS, Taken, What};
 use relive_sys::signal::{Context, handler_is_own, is_blocked, is_own_code};
@@ -304,6 +306,7 @@ impl Table {
             self.before = Some(passage::take_traps(on_trap));
         }
         self.traps += u32::from(trap);
+        placed::ALONE.store(true, Ordering::Relaxed);
         // SAFETY: the launcher has seen that so many bytes can be taken.
         let before = unsafe { if trap { passage::watch(place, stub, 1) } else { passage::watch(entry, stub, room) } };
         self.strikes[index].before = before.or_else(|| {

@@ -18,17 +18,21 @@
 //! for as in [`crate::sites`]; a function that jumps by a register or a table keeps
 //! its traps, because nobody knows where to.
 
+mod kept;
 mod moved;
 mod windows;
 
 use super::places::{ALL, READ_EXEC, TRAP, protect};
 use super::{Kind, Machine, Outside, Places};
+use crate::decode::Instruction;
 use crate::frames::{File, Known};
 use crate::sites;
 use crate::vectors::{give_vectors_back, keep_vectors};
 use core::arch::global_asm;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use kept::{INSTRUCTIONS, Lengths};
+pub use kept::{copy_of, forget, original};
 use moved::Code;
 use windows::{Side, Window, Windows};
 
@@ -240,28 +244,65 @@ fn is_as_in_file(window: &Window, range: &Range<usize>, code: &[u8]) -> bool {
     now.iter().enumerate().all(same)
 }
 
+/// Code of a piece that is being written, and how long each instruction and its copy are.
+struct Pairs<'a> {
+    written: Code,
+    code: &'a [u8],
+    own: Lengths,
+    copies: Lengths,
+    count: usize,
+}
+
+impl Pairs<'_> {
+    fn add(&mut self, own: usize, before: usize) -> Option<()> {
+        *self.own.get_mut(self.count)? = own as u8;
+        self.copies[self.count] = (self.written.address() - before) as u8;
+        self.count += 1;
+        Some(())
+    }
+
+    /// The instructions at these offsets of the code, which stands at `start`.
+    fn moved(&mut self, at: Range<usize>, start: usize) -> Option<()> {
+        let mut next = at.start;
+        while next < at.end {
+            let (before, code) = (self.written.address(), &self.code[next..at.end]);
+            let length = Instruction::at(code)?.length;
+            self.written.moved(&code[..length], start + next)?;
+            self.add(length, before)?;
+            next += length;
+        }
+        Some(())
+    }
+}
+
 /// Writes a piece and the jump to it. `None`, with nothing changed, if something is too far away.
 ///
 /// # Safety
 /// The window of the writable code at `start` and the piece must be the caller's to change.
 unsafe fn change(window: &Window, start: usize, code: &[u8], piece: usize) -> Option<()> {
     let behind = window.place + window.outside.length;
-    let mut written = Code::at(piece + CODE, ROUTINE - CODE);
-    written.moved(&code[window.start..window.place], start + window.start)?;
+    let written = Code::at(piece + CODE, ROUTINE - CODE);
+    let mut pairs = Pairs { written, code, own: [0; INSTRUCTIONS], copies: [0; INSTRUCTIONS], count: 0 };
+    pairs.moved(window.start..window.place, start)?;
+    let before = pairs.written.address();
     // lea rsp, [rsp - 128]; call [rip + …]; lea rsp, [rsp + 128]
-    written.put(&[0x48, 0x8D, 0x64, 0x24, 0x80, 0xFF, 0x15])?;
-    let distance = (piece + ROUTINE) as isize - (written.address() + 4) as isize;
-    written.put(&(distance as i32).to_le_bytes())?;
-    written.put(&[0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0])?;
-    written.moved(&code[behind..window.end], start + behind)?;
-    written.jump(start + window.end)?;
+    pairs.written.put(&[0x48, 0x8D, 0x64, 0x24, 0x80, 0xFF, 0x15])?;
+    let distance = (piece + ROUTINE) as isize - (pairs.written.address() + 4) as isize;
+    pairs.written.put(&(distance as i32).to_le_bytes())?;
+    pairs.written.put(&[0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0])?;
+    pairs.add(window.outside.length, before)?;
+    pairs.moved(behind..window.end, start)?;
+    pairs.written.jump(start + window.end)?;
     let mut jump = Code::at(start + window.start, JUMP_BYTES);
     jump.jump(piece + CODE)?;
+    if !kept::keep(start + window.start, piece + CODE, pairs.own, pairs.copies) {
+        return None;
+    }
     // SAFETY: the caller's promise.
     unsafe {
         (piece as *mut Outside).write(window.outside);
         ((piece + ROUTINE) as *mut usize).write(relive_outside as *const () as usize);
-        written.write();
+        pairs.written.write();
         jump.write();
     }
     Some(())

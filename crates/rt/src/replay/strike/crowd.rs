@@ -16,7 +16,7 @@ use super::trap::on_trap;
 use crate::environment::read_memory;
 use core::ops::Range;
 use relive_sys::decode::Instruction;
-use relive_sys::passage::site::{self, Ask, BYTES, INSTRUCTIONS};
+use relive_sys::passage::site::{self, Ask, BYTES, COPY_BYTES, INSTRUCTIONS};
 use relive_sys::passage::{self, JUMP_BYTES, STUBS};
 use relive_sys::signal::{handler_is_own, is_blocked};
 
@@ -33,7 +33,7 @@ pub(super) struct Site {
     starts: [u8; INSTRUCTIONS + 1],
     count: usize,
     /// Its own code.
-    base: usize,
+    pub(super) base: usize,
     gates: [usize; INSTRUCTIONS + 1],
     before: [u8; BYTES],
     now: [u8; BYTES],
@@ -46,7 +46,7 @@ pub(super) struct Crowd {
     retired: Ring,
 }
 
-const NO_SITE: Site = Site {
+pub(super) const NO_SITE: Site = Site {
     entry: 0,
     starts: [0; INSTRUCTIONS + 1],
     count: 0,
@@ -69,6 +69,15 @@ impl Site {
     fn instruction_at(&self, place: usize) -> Option<usize> {
         let at = place.checked_sub(self.entry)?;
         self.starts[..self.count].iter().position(|&start| usize::from(start) == at)
+    }
+
+    /// The instruction whose copy is at `place`, and whether it begins there.
+    fn original(&self, place: usize) -> Option<(usize, bool)> {
+        (0..self.count).find_map(|index| {
+            let copy = self.gates[index + 1] - COPY_BYTES;
+            let inside = (copy..self.gates[index + 1]).contains(&place);
+            inside.then_some((self.entry + usize::from(self.starts[index]), place == copy))
+        })
     }
 
     /// Instructions from `entry` on, up to `end` at least.
@@ -109,8 +118,14 @@ impl Crowd {
         sites.find_map(|site| site.instruction_at(place).map(|index| site.gates[index]))
     }
 
+    /// The instruction whose copy is at `place`, and whether it begins there: also in code to which nobody comes any more.
+    pub(super) fn original(&self, place: usize) -> Option<(usize, bool)> {
+        let used = self.sites.iter().filter(|site| site.entry != 0);
+        used.chain(self.retired.sites()).find_map(|site| site.original(place))
+    }
+
     /// Code as it is without any watch.
-    fn original(&self, from: usize, bytes: &mut [u8; BYTES]) -> bool {
+    fn unwatched(&self, from: usize, bytes: &mut [u8; BYTES]) -> bool {
         let mut readable = BYTES;
         while readable > 0 && !read_memory(from, &mut bytes[..readable]) {
             // The code's last page.
@@ -141,7 +156,7 @@ impl Table {
         let mut joined = [false; STUBS];
         let site = loop {
             let mut before = [0; BYTES];
-            let known = self.crowd.original(code.start, &mut before);
+            let known = self.crowd.unwatched(code.start, &mut before);
             let site = Site::decode(code.start, code.end, &before).filter(|_| known)?;
             code = site.code();
             let sites = self.crowd.sites.iter().enumerate();
@@ -178,7 +193,7 @@ impl Table {
         let (starts, length) = (&site.starts[..=site.count], site.length());
         // SAFETY: the handler of traps looks at this table, which is locked; the code is what stood there before.
         unsafe { site::change(site.entry, starts, &site.now[..length], &site.before[..length]) };
-        self.crowd.retired.add(site.base);
+        self.crowd.retired.add(site);
         self.crowd.sites[own] = NO_SITE;
     }
 
@@ -272,7 +287,7 @@ impl Table {
             return None;
         }
         for other in (0..STUBS).filter(|&other| joined[other]) {
-            self.crowd.retired.add(self.crowd.sites[other].base);
+            self.crowd.retired.add(self.crowd.sites[other]);
             self.crowd.sites[other] = NO_SITE;
         }
         self.crowd.sites[into] = *site;

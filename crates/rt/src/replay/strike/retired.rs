@@ -3,6 +3,7 @@
 //! Apart because it asks something else than the watches do: how far each thread has
 //! come. One that had an event since, or waits in our own code, has left it.
 
+use super::crowd::{NO_SITE, Site};
 use crate::replay::acting;
 use crate::thread;
 use core::sync::atomic::Ordering;
@@ -15,8 +16,8 @@ const THREADS: usize = 64;
 /// One of them.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// 0 for none.
-    base: usize,
+    /// Its base is 0 for none.
+    site: Site,
     /// Threads that may be in it, by index; all ones if it is not known which.
     inside: u64,
     /// Their events when it was retired.
@@ -34,15 +35,15 @@ pub(super) struct Ring {
 impl Ring {
     #[expect(clippy::large_stack_arrays, reason = "what a static begins with")]
     pub(super) const EMPTY: Self =
-        Self { pieces: [Piece { base: 0, inside: 0, events: [0; THREADS] }; PIECES], lost: false };
+        Self { pieces: [Piece { site: NO_SITE, inside: 0, events: [0; THREADS] }; PIECES], lost: false };
 
-    /// Nobody comes to the code at `base` any more.
-    pub(super) fn add(&mut self, base: usize) {
-        let Some(piece) = self.pieces.iter_mut().find(|piece| piece.base == 0) else {
+    /// Nobody comes to the code of `site` any more.
+    pub(super) fn add(&mut self, site: Site) {
+        let Some(piece) = self.pieces.iter_mut().find(|piece| piece.site.base == 0) else {
             self.lost = true;
             return;
         };
-        *piece = Piece { base, inside: 0, events: [0; THREADS] };
+        *piece = Piece { site, inside: 0, events: [0; THREADS] };
         let own = acting().index;
         each_running(|index, events| match piece.events.get_mut(index as usize) {
             _ if index == own => {}
@@ -59,7 +60,7 @@ impl Ring {
             Some(known) => (*known, running) = (count, running | 1 << index),
             None => more = true,
         });
-        for piece in self.pieces.iter_mut().filter(|piece| piece.base != 0) {
+        for piece in self.pieces.iter_mut().filter(|piece| piece.site.base != 0) {
             if piece.inside == u64::MAX && more {
                 continue;
             }
@@ -67,21 +68,26 @@ impl Ring {
             let inside = (0..THREADS).filter(|index| piece.inside >> index & 1 != 0).filter(stayed);
             piece.inside = inside.fold(0, |inside, index| inside | 1 << index);
             if piece.inside == 0 {
-                piece.base = 0;
+                piece.site.base = 0;
             }
         }
         // Each change may retire two.
-        !self.lost && self.pieces.iter().filter(|piece| piece.base == 0).count() > 2
+        !self.lost && self.pieces.iter().filter(|piece| piece.site.base == 0).count() > 2
+    }
+
+    /// The sites whose code that is.
+    pub(super) fn sites(&self) -> impl Iterator<Item = &Site> + '_ {
+        self.pieces.iter().map(|piece| &piece.site).filter(|site| site.base != 0)
     }
 
     /// Where code is that may not be written over.
     pub(super) fn bases(&self) -> impl Iterator<Item = usize> + '_ {
-        self.pieces.iter().map(|piece| piece.base).filter(|&base| base != 0)
+        self.sites().map(|site| site.base)
     }
 
     /// In a process that has one thread, which is not in any of it.
     pub(super) fn forget(&mut self) {
-        self.pieces.iter_mut().for_each(|piece| piece.base = 0);
+        self.pieces.iter_mut().for_each(|piece| piece.site.base = 0);
         self.lost = false;
     }
 }
