@@ -296,6 +296,18 @@ fn signals_strike_threads_that_compute_together_where_they_did() {
 }
 
 #[test]
+fn signals_strike_threads_in_libraries_and_among_faults_where_they_did() {
+    for arguments in [
+        &["library", "own", "3", "12000"][..],
+        &["faults", "prof", "3", "12000"],
+        &["mixed", "own", "4", "8000"],
+        &["mixed", "fork", "4", "12000"],
+    ] {
+        check(true, guest_with("strikes_threads", arguments));
+    }
+}
+
+#[test]
 fn an_alarm_strikes_python_where_it_did() {
     const TEXT: &str = "import signal\n\
         n = 0\n\

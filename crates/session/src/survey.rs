@@ -13,13 +13,17 @@ mod walk;
 
 use crate::processes;
 use memory::{Memory, Patch};
+use relive_sys::start::OWN;
 use relive_trace::stand::{PATCHES, RANGES, RIP, Stand, Survey, WORDS_MAX, asks, state};
 use rustix::thread::futex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use walk::Live;
 
-/// Where the runtime's own memory lies: what it points to means nothing to the program.
-const OURS: std::ops::Range<u64> = 0x2000_0000_0000..0x3000_0000_0000;
+/// Where the runtime's own memory lies, and its library: what points there means nothing to the program.
+fn is_ours(value: u64) -> bool {
+    const OURS: std::ops::Range<u64> = 0x2000_0000_0000..0x3000_0000_0000;
+    OURS.contains(&value) || OWN.contains(&(value as usize))
+}
 
 /// What counts.
 #[derive(Debug, Default)]
@@ -57,7 +61,7 @@ fn look(survey: &Survey, pid: u32) -> Option<Answer> {
     let stand = Stand::new(&words)?;
     let crowded = survey.asks.load(Relaxed) == asks::CROWDED;
     let (mut live, seen) = walk::from(&stand, &memory);
-    live.forget(|index| OURS.contains(&stand.register(index)));
+    live.forget(|index| is_ours(stand.register(index)));
     let at = [0, 1].map(|i| survey.apart[i].load(Relaxed));
     let apart = apart::find(&memory, stand.register(RIP), at, &seen, crowded);
     let ranges = ranges(&stand, &live, crowded);
@@ -86,7 +90,7 @@ fn ranges(stand: &Stand<'_>, live: &Live, crowded: bool) -> Vec<[u64; 3]> {
     for &(address, length) in &live.memory {
         let Some(offset) = stand.offset_of(address, length) else { continue };
         let value = stand.bytes(offset, length.min(8) as usize).unwrap_or(0);
-        if length != 8 || !OURS.contains(&value) {
+        if length != 8 || !is_ours(value) {
             ranges.push([address, offset as u64, length]);
         }
     }

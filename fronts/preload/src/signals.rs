@@ -17,6 +17,7 @@ use crate::real::{self, Object};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use relive_rt::deferred::{self, Arrival};
+use relive_rt::environment;
 use relive_rt::thread::{self, Thread};
 use relive_rt::{Mode, mode, process, replay, runtime};
 use relive_sys::dispatch::is_program_call;
@@ -163,7 +164,9 @@ unsafe fn decide(number: u32, info: &mut Info, context: &Context) -> Arrival {
         return if !inside && replay::is_due(info) { Arrival::Run } else { Arrival::Leave };
     }
     let now = call.is_some_and(|c| !c.finished && is_in_front(context.place(), c));
-    deferred::arrived(thread, info, context, now, inside)
+    // A replay can't watch a call that is about to come to us: it ends a handler, if it is no operation of its own.
+    let at_call = environment::is_on() && call.is_some_and(|c| !c.finished);
+    deferred::arrived(thread, info, context, now, inside || at_call)
 }
 
 /// A fault of the instruction itself: the kernel's codes for these are positive.

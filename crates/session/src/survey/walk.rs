@@ -304,8 +304,9 @@ impl Walk<'_> {
             } else if let Some(vector) = vector(used.register())
                 && reads
                 && !(keeps_half(instruction.mnemonic()) && used.register() == instruction.op0_register())
-                // Functions with any number of arguments save registers that mean nothing.
-                && instruction.mnemonic() != Mnemonic::Movaps
+                // Functions with any number of arguments save registers that mean nothing. The halves that are not wiped
+                // are not looked at.
+                && !matches!(instruction.mnemonic(), Mnemonic::Movaps | Mnemonic::Vzeroupper)
                 && state.steps < NEAR
                 && state.vectors >> vector & 1 == 0
             {
@@ -338,7 +339,9 @@ impl Walk<'_> {
                 } else {
                     state.general[STACK] = COMPUTED;
                 }
-            } else if let Some(vector) = vector(used.register()) {
+            } else if let Some(vector) = vector(used.register())
+                && instruction.mnemonic() != Mnemonic::Vzeroupper
+            {
                 state.vectors |= 1 << vector;
             }
         }

@@ -41,6 +41,13 @@ fn a_register_is_live_if_it_is_read_before_it_is_written() {
 }
 
 #[test]
+fn what_wipes_the_upper_halves_of_vectors_uses_none() {
+    // vzeroupper; addpd xmm1, xmm0; ud2
+    let (live, _) = live(&[0xC5, 0xF8, 0x77, 0x66, 0x0F, 0x58, 0xC8, 0x0F, 0x0B], &[]);
+    assert_eq!(live.vectors, 0b11);
+}
+
+#[test]
 fn saving_and_restoring_is_no_use() {
     // push rbx; pop rbx; ud2
     assert!(registers(&[0x53, 0x5B, 0x0F, 0x0B]).is_empty());
