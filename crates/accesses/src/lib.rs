@@ -23,6 +23,7 @@
 
 mod check;
 mod classify;
+pub mod elsewhere;
 mod evaluate;
 mod layout;
 mod masked;

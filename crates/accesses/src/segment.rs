@@ -8,11 +8,12 @@ use crate::layout::{LINE_BITS, LOCKED_LOG, LOG, LOG_END, RECENT, RECENT_KEYS, in
 use crate::tables::PLACE_BITS;
 use crate::what::Kind;
 use crate::{Accesses, Sink};
+use core::sync::atomic::{Ordering, compiler_fence};
 use relive_dbi::{Context, ToolMemory};
 use relive_race::Line;
 
 /// In the log: the next two words are the bytes read and written of this line, which has no shadow.
-const WITH_BYTES: u64 = 1 << 63;
+pub(crate) const WITH_BYTES: u64 = 1 << 63;
 
 /// How far ahead of the line that is taken, in bytes of the log, the shadow is fetched.
 const AHEAD: isize = 16 * 8;
@@ -226,6 +227,8 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
         for (n, &word) in words.iter().enumerate() {
             self.memory.store(at + 8 * n as isize, word);
         }
+        // Another thread may look at the log meanwhile (`elsewhere.rs`).
+        compiler_fence(Ordering::Release);
         self.memory.set_word(word::LOG_NEXT, next + bytes);
         at
     }

@@ -10,7 +10,7 @@ use crate::crossing;
 use crate::error::Error;
 use crate::host::{After, Host};
 use crate::layout::Rights;
-use crate::memory::ToolMemory;
+use crate::memory::{Elsewhere, ToolMemory};
 use crate::process::Process;
 use crate::routine::VISIT;
 use crate::stubs::INDIRECT;
@@ -126,6 +126,15 @@ impl<H: Host, T: Tool> Engine<H, T> {
     pub unsafe fn tool_memory(&self) -> ToolMemory<'_> {
         // SAFETY: the thread is attached, with what its tool wants around its area.
         unsafe { ToolMemory::new(NonNull::new_unchecked(crossing::area().cast()), self.tool.reserve()) }
+    }
+
+    /// The same, for other threads to look at, whatever this one does meanwhile.
+    ///
+    /// # Safety
+    /// The calling thread is attached to this engine, which translates the process as a whole.
+    pub unsafe fn tool_memory_for_others(&self) -> Elsewhere {
+        // SAFETY: as in `tool_memory`; areas of such a process are never taken back.
+        unsafe { Elsewhere::new(NonNull::new_unchecked(crossing::area().cast()), self.tool.reserve()) }
     }
 
     /// Lets the tool lay ready what a thread needs.

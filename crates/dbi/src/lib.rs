@@ -58,7 +58,7 @@ pub use engine::{Engine, Usage};
 pub use error::{Error, Refusal};
 pub use host::{After, Host, read_own_memory};
 pub use inserter::Inserter;
-pub use memory::{Reserve, ToolMemory};
+pub use memory::{Elsewhere, Reserve, ToolMemory};
 pub use place::Place;
 pub use process::native;
 pub use register::{Gpr, GprSet};

@@ -27,6 +27,64 @@ pub struct ToolMemory<'a> {
     alone: PhantomData<&'a mut u8>,
 }
 
+/// The tool's memory of a thread that may be writing it, for others to look at. What they find may be an access old.
+#[derive(Clone, Copy, Debug)]
+pub struct Elsewhere {
+    area: NonNull<u8>,
+    reserve: Reserve,
+}
+
+// SAFETY: it is only read, and stays for good.
+unsafe impl Send for Elsewhere {}
+
+impl Elsewhere {
+    /// # Safety
+    /// `area` is a thread's area with this reserve around it, of a process that is translated as a whole, whose areas stay.
+    pub(crate) unsafe fn new(area: NonNull<u8>, reserve: Reserve) -> Self {
+        Self { area, reserve }
+    }
+
+    /// The address that gs holds in that thread.
+    pub fn address(&self) -> u64 {
+        self.area.as_ptr().addr() as u64
+    }
+
+    /// As [`ToolMemory::load`].
+    ///
+    /// # Panics
+    /// As that.
+    pub fn load(&self, offset: isize) -> u64 {
+        // SAFETY: an aligned word of memory that is mapped, by the contract of `new`; its thread may write it meanwhile.
+        unsafe { place(self.area, self.reserve, offset).read_volatile() }
+    }
+
+    /// As [`ToolMemory::word`].
+    ///
+    /// # Panics
+    /// As that.
+    pub fn word(&self, index: usize) -> u64 {
+        // SAFETY: as in `load`.
+        unsafe { word_place(self.area, index).read_volatile() }
+    }
+}
+
+/// Where the word at `offset` in the reserve is. The area has it by the contracts of those who call.
+#[inline]
+fn place(area: NonNull<u8>, reserve: Reserve, offset: isize) -> NonNull<u64> {
+    let before = offset < 0 && offset.unsigned_abs() <= reserve.before;
+    let behind = offset >= AREA_BYTES as isize && offset as usize + 8 <= AREA_BYTES + reserve.behind;
+    assert!((before || behind) && offset % 8 == 0, "a tool's word lies in what it has reserved");
+    // SAFETY: just checked against the reserve, which is mapped with the area.
+    unsafe { area.byte_offset(offset).cast() }
+}
+
+#[inline]
+fn word_place(area: NonNull<u8>, index: usize) -> NonNull<u64> {
+    assert!(index < TOOL_WORDS, "a tool has 64 words");
+    // SAFETY: the words are part of the area.
+    unsafe { area.add(WORDS + index * 8).cast() }
+}
+
 impl ToolMemory<'_> {
     /// # Safety
     /// `area` is a thread's area with this reserve around it, and nobody else uses the tool's part of it meanwhile.
@@ -41,11 +99,7 @@ impl ToolMemory<'_> {
 
     #[inline]
     fn place(&self, offset: isize) -> NonNull<u64> {
-        let before = offset < 0 && offset.unsigned_abs() <= self.reserve.before;
-        let behind = offset >= AREA_BYTES as isize && offset as usize + 8 <= AREA_BYTES + self.reserve.behind;
-        assert!((before || behind) && offset % 8 == 0, "a tool's word lies in what it has reserved");
-        // SAFETY: just checked against the reserve, which is mapped by the contract of `new`.
-        unsafe { self.area.byte_offset(offset).cast() }
+        place(self.area, self.reserve, offset)
     }
 
     /// The word at `offset` in the reserve.
@@ -76,13 +130,6 @@ impl ToolMemory<'_> {
         unsafe { self.place(offset).write(value) };
     }
 
-    #[inline]
-    fn word_place(&self, index: usize) -> NonNull<u64> {
-        assert!(index < TOOL_WORDS, "a tool has 64 words");
-        // SAFETY: the words are part of the area.
-        unsafe { self.area.add(WORDS + index * 8).cast() }
-    }
-
     /// The tool's word `index`, as [`tool_word`](crate::tool_word) has it in emitted code.
     ///
     /// # Panics
@@ -90,7 +137,7 @@ impl ToolMemory<'_> {
     #[inline]
     pub fn word(&self, index: usize) -> u64 {
         // SAFETY: as in `load`.
-        unsafe { self.word_place(index).read() }
+        unsafe { word_place(self.area, index).read() }
     }
 
     /// Stores the tool's word `index`.
@@ -100,6 +147,6 @@ impl ToolMemory<'_> {
     #[inline]
     pub fn set_word(&mut self, index: usize, value: u64) {
         // SAFETY: as in `load`.
-        unsafe { self.word_place(index).write(value) };
+        unsafe { word_place(self.area, index).write(value) };
     }
 }

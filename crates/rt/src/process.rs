@@ -250,7 +250,10 @@ pub unsafe fn thread_started(child: Child, handle: usize) {
         thread::adopt(child);
         match runtime::mode() {
             Mode::Record => tls::set::<{ tls::HEADER }>((*child).header as usize),
-            Mode::Replay => enter_replay(&mut *child),
+            Mode::Replay => {
+                enter_replay(&mut *child);
+                races::started();
+            }
             Mode::Off => {}
         }
     }

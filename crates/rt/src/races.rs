@@ -19,6 +19,7 @@
 
 mod alone;
 mod edges;
+mod ending;
 mod ledger;
 mod memory;
 mod second;
@@ -35,6 +36,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use relive_order::Kind;
 use relive_race::Line;
 pub(crate) use relive_race::Touch;
+use relive_sys::syscall;
 use relive_trace::control::flag;
 use state::State;
 
@@ -45,6 +47,8 @@ static ON: AtomicBool = AtomicBool::new(false);
 enum Act<'a> {
     /// An event with the clocks of its objects, by which they are known here.
     Event { kind: Kind, cells: &'a [&'a Cell] },
+    /// The thread begins.
+    Started,
     /// A thread was made, which does not run yet.
     Created(u32),
     /// The end of a thread was waited for.
@@ -106,6 +110,13 @@ pub fn begin() -> bool {
 pub fn event(kind: Kind, cells: &[&Cell]) {
     if is_on() {
         act(&Act::Event { kind, cells });
+    }
+}
+
+/// The calling thread begins, made by another one of the process.
+pub fn started() {
+    if is_on() {
+        act(&Act::Started);
     }
 }
 
@@ -257,12 +268,19 @@ extern "C" fn carry_out(act: usize) {
 
 /// Runs `fork` while no other thread is within the detector. Natively.
 pub(crate) fn around_fork(fork: &mut dyn FnMut()) {
-    if is_on() { State::get().around_fork(fork) } else { fork() }
+    if is_on()
+        && let Some(thread) = thread::current_if_known()
+    {
+        State::get().around_fork(thread.index, fork);
+    } else {
+        fork();
+    }
 }
 
 /// The process ends: natively, at the calling thread's last call.
 pub(crate) fn process_ends() {
-    if is_on() && thread::current_if_known().is_some() {
+    // Not where a child that shares our memory ends, on its way to another image.
+    if is_on() && thread::current_if_known().is_some() && syscall::getpid() == runtime::pid() {
         State::get().process_ends(thread::current().index);
     }
 }

@@ -18,7 +18,10 @@ use relive_dbi::{AREA_BYTES, Engine, Error, Host, Memory, Plain, Reserve, Tool, 
 use relive_sys::syscall::{self, number::MPROTECT, syscall6};
 use relive_trace::control::flag;
 
-pub(crate) use noting::{covers, look_at_all, passes, registers, take_accesses, touched_lines, unknown};
+pub(crate) use noting::{
+    covers, lines_of, look, look_at_all, memory_for_others, passes, registers, take_accesses, touched_lines, unknown,
+};
+pub(crate) use relive_dbi::Elsewhere;
 
 /// Room for the code of large programs; only what is used is touched.
 const CODE_BYTES: usize = 256 << 20;

@@ -1,15 +1,35 @@
-//! Whether a thread of this process is gone, as `/proc` tells.
+//! What threads of this process do, or whether they are gone, as `/proc` tells.
 //!
 //! Apart from the plain system calls because a main thread that called
 //! `pthread_exit` stays behind as a zombie: signals still reach it.
 
-use crate::syscall;
+use crate::syscall::{self, number};
 
 /// Whether thread `tid` of this process has ended.
 pub fn is_gone(pid: u32, tid: u32) -> bool {
-    if !syscall::thread_exists(pid, tid) {
-        return true;
-    }
+    !syscall::thread_exists(pid, tid) || state(tid).is_none_or(|state| state == b'Z' || state == b'X')
+}
+
+/// Whether thread `tid` of this process computes, or would if it had a processor.
+pub fn is_running(tid: u32) -> bool {
+    state(tid) == Some(b'R')
+}
+
+/// Nanoseconds for which thread `tid` of this process has had a processor; 0 if it is gone.
+pub fn computed(tid: u32) -> u64 {
+    // The kernel's numbers for clocks of threads.
+    const OF_THREAD: u32 = 4;
+    const SCHEDULER: u32 = 2;
+    let clock = (!tid << 3 | OF_THREAD | SCHEDULER) as i32;
+    let mut time = [0u64; 2];
+    let place = time.as_mut_ptr().addr();
+    // SAFETY: the kernel writes two words.
+    let result = unsafe { syscall::syscall6(number::CLOCK_GETTIME, clock as usize, place, 0, 0, 0, 0) };
+    if result == 0 { time[0] * 1_000_000_000 + time[1] } else { 0 }
+}
+
+/// The letter that the kernel has for what the thread does.
+fn state(tid: u32) -> Option<u8> {
     let mut path = *b"/proc/self/task/0000000000/stat\0";
     let mut rest = tid;
     for digit in path[16..26].iter_mut().rev() {
@@ -22,7 +42,7 @@ pub fn is_gone(pid: u32, tid: u32) -> bool {
     let end = path.len() - zeros;
     let fd = syscall::open(&path[..end], 0);
     if fd < 0 {
-        return true;
+        return None;
     }
     let mut text = [0u8; 256];
     let got = syscall::read(fd as u32, &mut text);
@@ -30,13 +50,44 @@ pub fn is_gone(pid: u32, tid: u32) -> bool {
     let text = &text[..usize::try_from(got).unwrap_or(0)];
     // `tid (name) state …`; the name may hold brackets, the fields after it don't.
     let name_end = text.iter().rposition(|&b| b == b')');
-    name_end.and_then(|at| text.get(at + 2)).is_none_or(|&state| state == b'Z' || state == b'X')
+    name_end.and_then(|at| text.get(at + 2)).copied()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_gone;
+    use super::{computed, is_gone, is_running};
     use crate::syscall::{getpid, gettid};
+
+    #[test]
+    fn a_thread_that_looks_runs_and_one_that_waits_does_not() {
+        assert!(is_running(gettid()));
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let waiting = std::thread::spawn(move || {
+            tell.send(gettid()).unwrap();
+            ended.recv()
+        });
+        let tid = told.recv().unwrap();
+        while is_running(tid) {
+            std::thread::yield_now();
+        }
+        drop(end);
+        assert!(waiting.join().unwrap().is_err());
+        assert!(!is_running(tid));
+    }
+
+    #[test]
+    fn a_threads_time_is_what_it_computed() {
+        let before = computed(gettid());
+        while computed(gettid()) < before + 1_000_000 {
+            std::hint::spin_loop();
+        }
+        let ended = std::thread::spawn(gettid).join().unwrap();
+        while !is_gone(getpid(), ended) {
+            std::thread::yield_now();
+        }
+        assert_eq!(computed(ended), 0);
+    }
 
     #[test]
     fn a_thread_is_gone_once_it_was_joined() {

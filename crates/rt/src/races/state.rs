@@ -5,6 +5,7 @@
 //! after it; where an acquire ends one, it goes there with the clock that it had.
 
 use super::edges::{self, Edge};
+use super::ending::Ending;
 use super::ledger::Ledger;
 use super::memory::{self, Here, Mapped};
 use super::second::Second;
@@ -45,6 +46,7 @@ pub(super) struct State {
     writers: Lock<BTreeSet<(u32, u64)>>,
     second: Lock<Second>,
     tally: Tally,
+    ending: Ending,
 }
 
 /// What the first pass has told the launcher.
@@ -84,6 +86,7 @@ impl State {
             writers: Lock::new(BTreeSet::new()),
             second: Lock::new(Second::new(pass)),
             tally: Tally::new(pass == Pass::First && runtime::has_flag(flag::SEGMENTS)),
+            ending: Ending::new(),
         });
         start(&state.clocks, first);
         STATE.store(Box::leak(state), Ordering::Release);
@@ -98,9 +101,13 @@ impl State {
 
     /// What the thread `me` does.
     pub(super) fn act(&self, me: u32, act: &Act<'_>) {
+        let _within = self.ending.enter(me);
         match act {
+            Act::Started => self.ending.runs(me),
             Act::Event { kind, cells } => self.event(me, *kind, cells),
             Act::Created(child) => {
+                // The first of all threads is known as late as this.
+                self.ending.runs(me);
                 self.settle(me);
                 self.hand_over(me);
                 let mut clocks = self.clocks.lock();
@@ -267,6 +274,7 @@ impl State {
 
     /// The thread's log is full in the middle of a segment.
     pub(super) fn full(&self, me: u32, take: Take<'_>) {
+        let _within = self.ending.enter(me);
         let clock = self.clocks.lock().current(me).clone();
         take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(&range));
     }
@@ -345,10 +353,11 @@ impl State {
     }
 
     /// Runs `fork` with every lock, in the order in which others take them.
-    pub(super) fn around_fork(&self, fork: &mut dyn FnMut()) {
+    pub(super) fn around_fork(&self, me: u32, fork: &mut dyn FnMut()) {
+        let _within = self.ending.enter(me);
         let first = (self.second.lock(), self.clocks.lock(), self.writers.lock());
         let found = self.found.lock();
-        self.tally.around(fork);
+        self.tally.around(&mut || self.ending.around(&mut *fork));
         drop((found, first));
     }
 
@@ -365,11 +374,14 @@ impl State {
         self.unchecked.store(0, Ordering::Relaxed);
         self.writers.lock().clear();
         self.tally.fork();
+        self.ending.fork();
         self.second.lock().fork(self.pass, me);
     }
 
     /// The thread's last call.
     pub(super) fn ends(&self, me: u32) {
+        let _within = self.ending.enter(me);
+        self.ending.is_over(me);
         self.settle(me);
         self.hand_over(me);
         let mut clocks = self.clocks.lock();
@@ -381,16 +393,20 @@ impl State {
     pub(super) fn process_ends(&self, me: u32) {
         self.settle(me);
         self.hand_over(me);
+        self.ending.ends(me, |other, memory| {
+            let clock = self.clocks.lock().current(other).clone();
+            translation::look(memory, |lines| self.hold(&clock, lines), |range| self.variable(&range));
+            self.tally.ends(&clock);
+        });
         if self.pass == Pass::First {
-            if self.tally.is_wanted() {
-                self.tally.ends(self.clocks.lock().current(me));
-            }
+            self.tally.ends(self.clocks.lock().current(me));
             self.say_what_was_missed();
         }
     }
 
     /// An access to watched bytes, before it happens. Whether the thread's next ones matter.
     pub(super) fn access(&self, me: u32, access: &super::Access) -> bool {
+        let _within = self.ending.enter(me);
         let mut second = self.second.lock();
         let mut clocks = self.clocks.lock();
         second.access(me, &mut clocks, access)

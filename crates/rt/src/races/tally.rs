@@ -29,10 +29,6 @@ impl Tally {
         Self(wanted.then(|| Lock::new(Counter::default())))
     }
 
-    pub(super) fn is_wanted(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Lines of the segment with this clock.
     pub(super) fn touched(&self, clock: &Clock, lines: &[Line]) {
         let Some(counter) = &self.0 else { return };

@@ -9,8 +9,8 @@ use crate::races::{self, Touch};
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use relive_accesses::{Accesses, COUNTED, Kind, Later, Segment, Sink, Tables, WatchedAccess};
-use relive_dbi::{Context, Engine, Error, read_own_memory};
+use relive_accesses::{Accesses, COUNTED, Kind, Later, Segment, Sink, Tables, WatchedAccess, elsewhere};
+use relive_dbi::{Context, Elsewhere, Engine, Error, read_own_memory};
 use relive_race::{Line, pieces};
 use relive_sys::maps;
 use relive_sys::signal::is_own_code;
@@ -129,23 +129,57 @@ pub(crate) fn touched_lines() -> u64 {
     engine.tool().segment(&mut unsafe { engine.tool_memory() }).lines()
 }
 
-fn take(
-    segment: &mut Segment<'_, '_, '_, Watcher>,
-    mut lines: impl FnMut(&[Line]),
-    mut locked: impl FnMut(Range<u64>),
-) {
-    let mut batch = [Line { number: 0, read: 0, written: 0 }; BATCH];
-    let mut count = 0;
-    segment.take(|line| {
-        batch[count] = line;
-        count += 1;
-        if count == BATCH {
-            lines(&batch);
-            count = 0;
-        }
-    });
-    lines(&batch[..count]);
+/// Where others find what the calling thread touches. Natively.
+pub(crate) fn memory_for_others() -> Elsewhere {
+    // SAFETY: the calling thread is attached, and the process translated as a whole.
+    unsafe { noting().tool_memory_for_others() }
+}
+
+/// How many lines a thread has touched since they were last taken.
+pub(crate) fn lines_of(memory: &Elsewhere) -> u64 {
+    elsewhere::lines(memory)
+}
+
+/// What another thread touched since that was last taken, which must not happen meanwhile.
+pub(crate) fn look(memory: &Elsewhere, lines: impl FnMut(&[Line]), mut locked: impl FnMut(Range<u64>)) {
+    let mut batch = Batch::to(lines);
+    elsewhere::look(memory, |line| batch.push(line));
+    batch.give();
+    elsewhere::look_at_locked(memory, |bytes| locked(bytes.address..bytes.address + u64::from(bytes.bytes)));
+}
+
+fn take(segment: &mut Segment<'_, '_, '_, Watcher>, lines: impl FnMut(&[Line]), mut locked: impl FnMut(Range<u64>)) {
+    let mut batch = Batch::to(lines);
+    segment.take(|line| batch.push(line));
+    batch.give();
     segment.take_locked(|bytes| locked(bytes.address..bytes.address + u64::from(bytes.bytes)));
+}
+
+/// Lines that are handed over together.
+struct Batch<F> {
+    lines: [Line; BATCH],
+    count: usize,
+    to: F,
+}
+
+impl<F: FnMut(&[Line])> Batch<F> {
+    fn to(to: F) -> Self {
+        Self { lines: [Line { number: 0, read: 0, written: 0 }; BATCH], count: 0, to }
+    }
+
+    #[inline]
+    fn push(&mut self, line: Line) {
+        self.lines[self.count] = line;
+        self.count += 1;
+        if self.count == BATCH {
+            self.give();
+        }
+    }
+
+    fn give(&mut self) {
+        (self.to)(&self.lines[..self.count]);
+        self.count = 0;
+    }
 }
 
 /// The general registers with which the calling thread left the cache, and where. Natively.

@@ -1,0 +1,148 @@
+//! The end of a process, which one of its threads brings about for all of them.
+//!
+//! A thread hands over what it did when it synchronises. One that is still computing
+//! then does so no more, and the recording does not say how far it came. So whoever ends
+//! the process lets the others compute for a moment, keeps them out of the detector from
+//! then on, and looks at their logs from outside: what is in one belongs to the segment
+//! that its thread is in, because a clock moves and its log is taken within the detector
+//! alone. None of them is stopped or sent anything, and no wait here is without an end.
+//!
+//! Apart from the state, whose locks stand behind this one: who is kept out holds none.
+
+use crate::report;
+use crate::runtime;
+use crate::translation::{self, Elsewhere};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use relive_sys::lock::Lock;
+use relive_sys::{proc, syscall};
+
+/// A thread that had the processor for so long, and came to no other memory meanwhile, is in a loop.
+const LOOP_NANOSECONDS: u64 = 50_000_000;
+/// How often the others are looked at, and how many times at most: for two seconds.
+const PAUSE_MILLISECONDS: u32 = 5;
+const LOOKS: u32 = 400;
+/// No thread is within the detector for so long: it waits for nobody there.
+const PASSAGE_MILLISECONDS: u32 = 1000;
+
+/// Who is within the detector, and whether the process is ending.
+#[derive(Debug)]
+pub(super) struct Ending {
+    within: AtomicUsize,
+    /// The thread that ends the process, by its index + 1; 0 for none.
+    by: AtomicU32,
+    /// The threads that run, by their indices.
+    running: Lock<BTreeMap<u32, Place>>,
+}
+
+/// Where a thread is to be found.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    tid: u32,
+    memory: Elsewhere,
+}
+
+/// Until it is dropped, a thread is within the detector.
+#[derive(Debug)]
+pub(super) struct Within<'a>(&'a AtomicUsize);
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Ending {
+    pub(super) fn new() -> Self {
+        Self { within: AtomicUsize::new(0), by: AtomicU32::new(0), running: Lock::new(BTreeMap::new()) }
+    }
+
+    /// The calling thread comes into the detector. Never returns once another one ends the process.
+    pub(super) fn enter(&self, me: u32) -> Within<'_> {
+        self.within.fetch_add(1, Ordering::SeqCst);
+        let within = Within(&self.within);
+        let by = self.by.load(Ordering::SeqCst);
+        if by != 0 && by != me + 1 {
+            drop(within);
+            report::hold();
+        }
+        within
+    }
+
+    /// The calling thread runs from here on, or was found to do so.
+    pub(super) fn runs(&self, me: u32) {
+        let here = || Place { tid: syscall::gettid(), memory: translation::memory_for_others() };
+        self.running.lock().entry(me).or_insert_with(here);
+    }
+
+    /// The calling thread ends.
+    pub(super) fn is_over(&self, me: u32) {
+        self.running.lock().remove(&me);
+    }
+
+    /// Runs `fork` while nobody else is at the list of threads.
+    pub(super) fn around(&self, fork: &mut dyn FnMut()) {
+        let _running = self.running.lock();
+        fork();
+        if syscall::getpid() != runtime::pid() {
+            // The child does not end with its parent.
+            self.by.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// In a child, whose one thread is within.
+    pub(super) fn fork(&self) {
+        self.within.store(1, Ordering::SeqCst);
+        self.running.lock().clear();
+    }
+
+    fn others(&self, me: u32) -> Vec<(u32, Place)> {
+        let running = self.running.lock();
+        running.iter().filter(|&(&index, _)| index != me).map(|(&index, &place)| (index, place)).collect()
+    }
+
+    /// The calling thread is about to end the process. `each` is told of what every other thread did since it was last
+    /// within, none of which is now.
+    pub(super) fn ends(&self, me: u32, mut each: impl FnMut(u32, &Elsewhere)) {
+        self.let_compute(me);
+        if self.by.compare_exchange(0, me + 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            report::hold();
+        }
+        for _ in 0..PASSAGE_MILLISECONDS {
+            if self.within.load(Ordering::SeqCst) == 0 {
+                for (index, place) in self.others(me) {
+                    each(index, &place.memory);
+                }
+                return;
+            }
+            pause(1);
+        }
+    }
+
+    /// Waits until every other thread waits for something, or does what it has done before.
+    fn let_compute(&self, me: u32) {
+        // Of each, how many lines it had touched when it had that much time.
+        let mut seen: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for _ in 0..LOOKS {
+            let mut busy = false;
+            for (index, place) in self.others(me) {
+                let (lines, time) = (translation::lines_of(&place.memory), proc::computed(place.tid));
+                let since = seen.entry(index).or_insert((lines, time));
+                if since.0 != lines {
+                    *since = (lines, time);
+                }
+                busy |= time.saturating_sub(since.1) < LOOP_NANOSECONDS && proc::is_running(place.tid);
+            }
+            if !busy {
+                return;
+            }
+            pause(PAUSE_MILLISECONDS);
+        }
+    }
+}
+
+fn pause(milliseconds: u32) {
+    static NEVER: AtomicU32 = AtomicU32::new(0);
+    syscall::futex_wait(&NEVER, 0, Some(milliseconds));
+}
