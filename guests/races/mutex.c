@@ -143,7 +143,18 @@ static void *one_deep(void *argument)
 static void *one_dying(void *argument)
 {
     must(take(&mutex));
-    shared = 1;
+    shared = 1; // race dying
+    return argument;
+}
+
+// It ends with another mutex than that of the other thread, which it has left.
+static void *one_dying_elsewhere(void *argument)
+{
+    must(take(&another));
+    must(take(&mutex));
+    must(pthread_mutex_unlock(&mutex));
+    post(&first);
+    shared = 1; // race dying_elsewhere
     return argument;
 }
 
@@ -194,6 +205,8 @@ int main(int argc, char **argv)
         {"timed_out", one_holding, other_timed_out},
         {"deep", one_deep, other},
         {"dying", one_dying, other_inheriting},
+        {"dying_beside", one_dying, other_without},
+        {"dying_elsewhere", one_dying_elsewhere, other_behind},
     };
     const char *kind = word(argc, argv, 2, "normal"), *way = word(argc, argv, 3, "lock");
     take = is(way, "try")     ? take_by_try

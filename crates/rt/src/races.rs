@@ -22,6 +22,7 @@ mod edges;
 mod ending;
 mod ledger;
 mod memory;
+mod robust;
 mod second;
 mod state;
 mod tally;
@@ -53,6 +54,8 @@ enum Act<'a> {
     Created(u32),
     /// The end of a thread was waited for.
     Joined(u32),
+    /// A robust mutex is the thread's from here on, or is so no more.
+    Robust { cell: &'a Cell, taken: bool },
     /// An initialiser that another thread has run is done.
     Done(&'a Cell),
     /// The thread is about to wait, perhaps for good.
@@ -131,6 +134,13 @@ pub fn created(index: u32) {
 pub fn joined(index: u32) {
     if is_on() {
         act(&Act::Joined(index));
+    }
+}
+
+/// The calling thread has a robust mutex from here on, or once more, or leaves it.
+pub fn robust(cell: &Cell, taken: bool) {
+    if is_on() {
+        act(&Act::Robust { cell, taken });
     }
 }
 

@@ -11,7 +11,7 @@ use crate::sharing;
 use core::ffi::c_int;
 use relive_order::Kind;
 use relive_rt::object::{self, Cell};
-use relive_rt::{Mode, mode, outside, record, replay, thread};
+use relive_rt::{Mode, mode, outside, races, record, replay, thread};
 use relive_sys::front;
 
 /// The parts of glibc's `pthread_mutex_t` that we read; 40 bytes.
@@ -161,6 +161,9 @@ unsafe fn replay_acquire(m: *mut Mutex, place: usize) -> c_int {
         replay::failed(Kind::Lock, place, result as i64, met as i64);
     }
     replay::leave(Kind::Lock, &[Mutex::cell(m)], Mutex::exact(m));
+    if Mutex::is_robust(m) {
+        races::robust(Mutex::cell(m), true);
+    }
     result
 }
 
@@ -170,6 +173,9 @@ pub(crate) unsafe fn replay_retake(m: *mut Mutex, kind: Kind, place: usize) -> c
     let met = unsafe { real::mutex_trylock(m.cast()) };
     if met == EBUSY {
         replay::busy(kind, place, m as usize);
+    }
+    if Mutex::is_robust(m) {
+        races::robust(Mutex::cell(m), true);
     }
     met
 }
@@ -338,10 +344,14 @@ pub(crate) unsafe fn release(m: *mut Mutex, kind: Kind, place: usize, effect: im
         }
         Mode::Replay => {
             replay::enter(kind, place);
+            let robust = Mutex::is_robust(m).then(|| Mutex::cell(m));
             // The clock may not be touched once the mutex is free: its memory may be reused at once. In a replay
             // nobody can take the mutex before this event is complete, so the order of the two is free.
             let result = effect();
             replay::leave(kind, &[Mutex::cell(m)], Mutex::exact(m));
+            if let Some(cell) = robust {
+                races::robust(cell, false);
+            }
             result
         }
     }

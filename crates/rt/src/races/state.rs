@@ -8,6 +8,7 @@ use super::edges::{self, Edge};
 use super::ending::Ending;
 use super::ledger::Ledger;
 use super::memory::{self, Here, Mapped};
+use super::robust::Holders;
 use super::second::Second;
 use super::tally::Tally;
 use super::{Act, Pass, Take};
@@ -44,6 +45,7 @@ pub(super) struct State {
     found: Lock<Found>,
     /// Who holds which lock for writing.
     writers: Lock<BTreeSet<(u32, u64)>>,
+    robust: Lock<Holders>,
     second: Lock<Second>,
     tally: Tally,
     ending: Ending,
@@ -84,6 +86,7 @@ impl State {
             lines: AtomicU64::new(0),
             found: Lock::new(Found::new()),
             writers: Lock::new(BTreeSet::new()),
+            robust: Lock::new(Holders::default()),
             second: Lock::new(Second::new(pass)),
             tally: Tally::new(pass == Pass::First && runtime::has_flag(flag::SEGMENTS)),
             ending: Ending::new(),
@@ -125,6 +128,8 @@ impl State {
                 clocks.forget_thread(*other);
                 self.ended(clocks, ended);
             }
+            Act::Robust { cell, taken: true } => self.robust.lock().taken(me, key(cell)),
+            Act::Robust { cell, taken: false } => self.robust.lock().left(me, key(cell)),
             Act::Done(cell) => {
                 let mut clocks = self.clocks.lock();
                 let ended = clocks.acquire(me, key(cell));
@@ -355,7 +360,7 @@ impl State {
     /// Runs `fork` with every lock, in the order in which others take them.
     pub(super) fn around_fork(&self, me: u32, fork: &mut dyn FnMut()) {
         let _within = self.ending.enter(me);
-        let first = (self.second.lock(), self.clocks.lock(), self.writers.lock());
+        let first = (self.second.lock(), self.clocks.lock(), self.writers.lock(), self.robust.lock());
         let found = self.found.lock();
         self.tally.around(&mut || self.ending.around(&mut *fork));
         drop((found, first));
@@ -373,6 +378,7 @@ impl State {
         // The others are gone in the middle of what they did.
         self.unchecked.store(0, Ordering::Relaxed);
         self.writers.lock().clear();
+        self.robust.lock().clear();
         self.tally.fork();
         self.ending.fork();
         self.second.lock().fork(self.pass, me);
@@ -384,8 +390,11 @@ impl State {
         self.ending.is_over(me);
         self.settle(me);
         self.hand_over(me);
+        // The kernel gives them to others behind this.
+        let left = self.robust.lock().take_those_of(me);
         let mut clocks = self.clocks.lock();
         self.tally.ends(clocks.current(me));
+        left.into_iter().for_each(|key| clocks.release(me, key));
         clocks.end(me);
     }
 
