@@ -9,9 +9,11 @@ mod strings;
 
 use crate::layout::{LINE_BITS, ones, word};
 use crate::segment::{LockedBytes, Segment};
-use crate::stored;
+use crate::stored::{self, Stored};
 use crate::what::{Class, Kind, What};
 use crate::{Accesses, Sink};
+use core::iter::once;
+use core::ops::Range;
 use relive_dbi::{Context, Visit};
 
 /// Does what a visit was asked for.
@@ -48,16 +50,33 @@ impl Found {
     /// Notes bytes at `offset` from the address.
     pub(crate) fn touch<S: Sink>(&self, accesses: &Accesses<'_, S>, visit: &mut Visit<'_>, offset: u64, bytes: u64) {
         let address = self.address.wrapping_add(offset);
-        let last = address.wrapping_add(bytes.wrapping_sub(1));
-        let watched = [address, last].iter().any(|byte| accesses.is_watched(byte >> LINE_BITS));
-        let stores = watched && self.what.kind != Kind::Read;
-        let stored = if stores { stored::number(visit, &self.context, address, bytes) } else { None };
+        let stores = self.stores_to_watched(accesses, address, bytes);
+        let stored = if stores { stored::of(visit, &self.context, address, bytes) } else { Stored::Unknown };
+        self.touch_with(accesses, visit, address..address.wrapping_add(bytes), stored);
+    }
+
+    fn touch_with<S: Sink>(&self, accesses: &Accesses<'_, S>, visit: &mut Visit<'_>, at: Range<u64>, stored: Stored) {
         let mut segment = Segment { accesses, memory: visit.memory(), stored };
-        segment.touch(&self.context, address, bytes, self.what.kind);
+        segment.touch(&self.context, at.start, at.end.wrapping_sub(at.start), self.what.kind);
+    }
+
+    /// Whether it matters what is stored: a few bytes, at most of a line's size, some of them in a line that is watched.
+    fn stores_to_watched<S: Sink>(&self, accesses: &Accesses<'_, S>, address: u64, bytes: u64) -> bool {
+        let last = address.wrapping_add(bytes.wrapping_sub(1));
+        self.what.kind != Kind::Read && [address, last].iter().any(|byte| accesses.is_watched(byte >> LINE_BITS))
     }
 
     fn span<S: Sink>(&self, accesses: &Accesses<'_, S>, visit: &mut Visit<'_>, span: u64) {
-        let mut segment = Segment { accesses, memory: visit.memory(), stored: None };
+        let stored = if !self.stores_to_watched(accesses, self.address, 64) {
+            Stored::Unknown
+        } else if self.what.class == Class::Packed {
+            let mask = visit.mask(self.what.register.into());
+            let lanes = (0..usize::from(self.what.lanes)).filter(|lane| mask >> lane & 1 != 0);
+            stored::packed(visit, &self.context, lanes, self.what.element.into())
+        } else {
+            stored::spanned(visit, &self.context)
+        };
+        let mut segment = Segment { accesses, memory: visit.memory(), stored };
         segment.touch_span(&self.context, self.address, span, self.what.kind);
     }
 
@@ -107,7 +126,13 @@ impl Found {
                 (_, _, Some(eight)) => i64::from_le_bytes(*eight),
                 _ => continue,
             };
-            self.touch(accesses, visit, (index as u64).wrapping_mul(scale), element);
+            let address = self.address.wrapping_add((index as u64).wrapping_mul(scale));
+            let stored = if self.stores_to_watched(accesses, address, element) {
+                stored::packed(visit, &self.context, once(lane), element as usize)
+            } else {
+                Stored::Unknown
+            };
+            self.touch_with(accesses, visit, address..address.wrapping_add(element), stored);
         }
     }
 }

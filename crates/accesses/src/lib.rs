@@ -37,6 +37,7 @@ mod what;
 
 pub use processor::Bits;
 pub use segment::{LockedBytes, Segment, WatchedAccess};
+pub use stored::Stored;
 pub use tables::{Full, Tables};
 pub use what::Kind;
 
@@ -212,7 +213,7 @@ impl<'t, S: Sink> Accesses<'t, S> {
 
     /// The segment of the thread whose memory this is.
     pub fn segment<'s, 'm>(&'s self, memory: &'s mut ToolMemory<'m>) -> Segment<'s, 'm, 't, S> {
-        Segment { accesses: self, memory, stored: None }
+        Segment { accesses: self, memory, stored: Stored::Unknown }
     }
 
     /// Instructions that were executed and whose bytes nobody can tell, with how often.

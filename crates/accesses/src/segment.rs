@@ -5,6 +5,7 @@
 
 use crate::Later;
 use crate::layout::{LINE_BITS, LOCKED_LOG, LOG, LOG_END, RECENT, RECENT_KEYS, index, ones, touched, word, written};
+use crate::stored::Stored;
 use crate::tables::PLACE_BITS;
 use crate::what::Kind;
 use crate::{Accesses, Sink};
@@ -53,16 +54,16 @@ pub struct WatchedAccess {
     pub bytes: u64,
     /// What is done to them.
     pub kind: Kind,
-    /// What is stored, as a number, where the instruction's operands tell.
-    pub stored: Option<u64>,
+    /// What is stored, where the instruction's operands tell.
+    pub stored: Stored,
 }
 
 /// The calling thread's segment.
 pub struct Segment<'s, 'm, 't, S> {
     pub(crate) accesses: &'s Accesses<'t, S>,
     pub(crate) memory: &'s mut ToolMemory<'m>,
-    /// What the access stores, if that is known.
-    pub(crate) stored: Option<u64>,
+    /// What the access stores.
+    pub(crate) stored: Stored,
 }
 
 impl<S: Sink> Segment<'_, '_, '_, S> {
@@ -171,10 +172,12 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
     /// Bytes that do not lie side by side: those of `span`, from `address` on.
     pub(crate) fn touch_span(&mut self, context: &Context, address: u64, mut span: u64, kind: Kind) {
         let mut at = address;
+        let stored = self.stored;
         while span != 0 {
             let gap = span.trailing_zeros();
             span >>= gap;
             at = at.wrapping_add(u64::from(gap));
+            self.stored = stored.behind(at.wrapping_sub(address));
             let run = span.trailing_ones();
             self.touch(context, at, u64::from(run), kind);
             span = if run == 64 { 0 } else { span >> run };
@@ -219,7 +222,11 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
     fn append(&mut self, words: &[u64]) -> isize {
         let bytes = words.len() as u64 * 8;
         if self.memory.word(word::LOG_NEXT) + bytes > self.memory.word(word::LOG_END) {
-            self.accesses.sink.full(&mut Segment { accesses: self.accesses, memory: self.memory, stored: None });
+            self.accesses.sink.full(&mut Segment {
+                accesses: self.accesses,
+                memory: self.memory,
+                stored: Stored::Unknown,
+            });
             assert!(self.is_empty(), "whoever is told that the log is full takes what is in it");
         }
         let next = self.memory.word(word::LOG_NEXT);
@@ -240,7 +247,11 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
         }
         self.memory.store(recent, bytes.key());
         if self.memory.word(word::LOCKED_NEXT) == self.memory.word(word::LOCKED_END) {
-            self.accesses.sink.full(&mut Segment { accesses: self.accesses, memory: self.memory, stored: None });
+            self.accesses.sink.full(&mut Segment {
+                accesses: self.accesses,
+                memory: self.memory,
+                stored: Stored::Unknown,
+            });
         }
         let next = self.memory.word(word::LOCKED_NEXT);
         assert_ne!(next, self.memory.word(word::LOCKED_END), "whoever is told that a log is full takes what is in it");

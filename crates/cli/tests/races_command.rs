@@ -118,6 +118,33 @@ int main(void) {
 }
 ";
 
+/// Two threads write many bytes at once, by a string instruction and by a vector.
+const WIDE: &str = "#include <pthread.h>
+#include <string.h>
+typedef char vector __attribute__((vector_size(16), aligned(1)));
+static __attribute__((aligned(64))) char area[64];
+static char other[200];
+static void *filler(void *argument) {
+    void *to = area;
+    unsigned long count = 12;
+    __asm__ volatile(\"rep stosl\" : \"+D\"(to), \"+c\"(count) : \"a\"(0x04030201) : \"memory\");
+    memset(other, 'x', sizeof other);
+    return argument;
+}
+static void *layer(void *argument) {
+    *(volatile vector *)(area + 41) = (vector){ 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h' };
+    volatile char seen = other[100];
+    return seen ? argument : 0;
+}
+int main(void) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, filler, 0);
+    pthread_create(&threads[1], 0, layer, 0);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], 0);
+    return 0;
+}
+";
+
 /// A variable that nobody declared atomic guards another one.
 const FLAG: &str = "#include <pthread.h>
 #include <sched.h>
@@ -201,6 +228,24 @@ fn threads_and_blocks_are_told_with_where_they_were_made() {
         assert!(told.contains(words), "{words}\n{text}");
     }
     assert!(!told.contains("called by __libc") && !told.contains("_start()"), "what called main(): {text}");
+}
+
+#[test]
+fn of_wide_accesses_the_bytes_that_race_are_told() {
+    let desk = Desk::new();
+    desk.build("wide", WIDE);
+    desk.relive(["record", "-q", "--environment", "--", "./wide"]);
+    let found = desk.relive(["races", "-q"]);
+    let text = races(&found);
+    for words in [
+        "writes 48 bytes, those that race: 02 03 04 01 02 03 04\n",
+        "writes 16 bytes, those that race: 61 62 63 64 65 66 67\n",
+        "bytes, those that race: 78\n",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    let json = desk.relive(["races", "-q", "--format", "json"]);
+    assert!(races(&json).contains("\"racing_bytes\": \"02030401020304\""), "{}", json.stdout);
 }
 
 #[test]

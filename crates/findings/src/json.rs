@@ -7,6 +7,7 @@
 use crate::names::Frame;
 use crate::raw::{AccessKind, Certainty, RaceKind, RawSegments, RawStored, RawUnobserved, Setting};
 use crate::report::{Access, Block, Counts, Lock, Object, Origin, Race, Report, Sync};
+use crate::text::digits;
 use serde::Serialize;
 
 impl Report {
@@ -134,6 +135,7 @@ struct AccessJson<'a> {
     address: String,
     size: u64,
     value: Option<String>,
+    racing_bytes: Option<String>,
     event: u64,
     count_since_event: u64,
     counter: String,
@@ -302,6 +304,7 @@ impl<'a> AccessJson<'a> {
             address: hex(access.address),
             size: access.size,
             value: access.value.map(hex),
+            racing_bytes: (!access.content.is_empty()).then(|| digits(&access.content, "")),
             event: access.event,
             count_since_event: access.count_since_event,
             counter: hex(access.counter),

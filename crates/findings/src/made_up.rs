@@ -96,7 +96,8 @@ fn free() -> Race {
         count_since_event: 1,
         kind: AccessKind::Read,
         address: 0x3000_0000_1048,
-        size: 8,
+        size: 32,
+        content: vec![0x61, 0x62, 0, 0, 0, 0, 0, 0xff],
         stack: vec![libc("memcpy"), frame("worker", 19, 34), libc("start_thread")],
         before: Some(sync(14, "unlock", "lock_a")),
         ..Access::default()

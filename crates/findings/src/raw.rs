@@ -210,6 +210,8 @@ pub struct RawAccess {
     pub size: u64,
     /// What was read or written, where that is known and at most eight bytes.
     pub value: Option<u64>,
+    /// Of a longer one: of the bytes that race the first ones side by side, as it read or wrote them; empty if not known.
+    pub content: Vec<u8>,
     /// What the thread was in the middle of.
     pub setting: Setting,
     /// Where. The first address is the instruction's; if our own library did it for the program, the one to which the

@@ -150,8 +150,10 @@ pub struct Access {
     pub address: u64,
     /// How many bytes; 0 if that is not known.
     pub size: u64,
-    /// What was read or written.
+    /// What was read or written, if it has eight bytes or fewer.
     pub value: Option<u64>,
+    /// Else, of the bytes that race, the first ones side by side, as they were read or written; empty if not known.
+    pub content: Vec<u8>,
     /// What the thread was in the middle of.
     pub setting: Setting,
     /// Where, innermost first.

@@ -12,6 +12,7 @@ mod page;
 mod segments;
 mod words;
 
+pub(crate) use words::digits;
 pub use words::headline;
 
 use crate::raw::{Certainty, NO_THREAD, RaceKind};

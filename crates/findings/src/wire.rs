@@ -33,6 +33,7 @@
 //! | 15 | `DIVERGED` | thread, event; then a `TEXT` | once at most |
 //! | 16 | `END` | nothing | is last |
 //! | 17 | `SNAPSHOT` | rip, rsp, rbp, rbx, r12, r13, r14, r15, then what stands from rsp upwards, at most [`STACK_WORDS_MAX`] words | what a `STACK` belongs to, in place of it |
+//! | 18 | `CONTENT` | bytes (at most 64), then the bytes as in `BUILD_ID`: of those that race the first ones side by side, as the access read or wrote them, if it is longer than a value | `ACCESS`, once at most |
 //!
 //! Kind of a race: 0 data, 1 with free, 2 use after free. Certainty: 0 certain, 1 after
 //! the first, 2 possible atomic. Kind of an access: 0 read, 1 write, 2 atomic read,
@@ -59,6 +60,8 @@ mod tests;
 pub use reader::read;
 pub use relive_trace::races::told::{MAGIC, STACK_WORDS_MAX, VERSION};
 
+/// Most bytes of a `CONTENT`.
+pub const CONTENT_MAX: u64 = 64;
 /// Most bytes of a build id.
 pub const BUILD_ID_MAX: u64 = 64;
 
@@ -97,6 +100,7 @@ pub mod tag {
         DIVERGED, Some(2);
         END, Some(0);
         SNAPSHOT, None;
+        CONTENT, None;
     }
 }
 

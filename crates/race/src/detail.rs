@@ -122,8 +122,14 @@ impl Detail {
 
     /// Whether any byte of a range is watched.
     pub fn watches(&self, range: &Range<u64>) -> bool {
+        self.watched_lines(range).next().is_some()
+    }
+
+    /// The lines with watched bytes in a range.
+    pub fn watched_lines(&self, range: &Range<u64>) -> impl Iterator<Item = u64> {
         let lines = range.start / LINE..range.end.div_ceil(LINE).max(range.start / LINE);
-        self.lines.range(lines).any(|(&line, watched)| watched.bytes & bytes_of(line, range) != 0)
+        let watched = self.lines.range(lines).filter(|(line, watched)| watched.bytes & bytes_of(**line, range) != 0);
+        watched.map(|(&line, _)| line)
     }
 
     /// Whether nothing new can come of an access: one of the same segment, to the same bytes and of the same kind, is

@@ -18,6 +18,7 @@
 //! that is asked, where no races are looked for.
 
 mod alone;
+mod content;
 mod edges;
 mod ending;
 mod ledger;
@@ -32,6 +33,7 @@ use crate::runtime;
 use crate::thread;
 use alloc::vec::Vec;
 pub(crate) use alone::is_alone;
+pub(crate) use content::Content;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_order::Kind;
@@ -227,8 +229,8 @@ pub(crate) struct Access {
     pub(crate) general: [u64; 16],
     /// The instruction.
     pub(crate) ip: u64,
-    /// What is read, if that is known.
-    pub(crate) value: Option<u64>,
+    /// What is read or written.
+    pub(crate) content: Content,
 }
 
 /// The calling thread is about to access watched bytes. Whether its next accesses to them matter. Natively.

@@ -5,6 +5,7 @@
 use super::Found;
 use crate::classify::string;
 use crate::segment::Segment;
+use crate::stored::Stored;
 use crate::what::Kind;
 use crate::{Accesses, Sink};
 use relive_dbi::{Visit, read_own_memory};
@@ -59,23 +60,27 @@ pub(super) fn visit<S: Sink>(found: &Found, accesses: &Accesses<'_, S>, visit: &
     let source = run(found.address);
     let target = run(found.context.general[RDI] & address_mask);
     let count = found.context.general[RCX] & address_mask;
-    let mut segment = Segment { accesses, memory: visit.memory(), stored: None };
-    let mut touch = |run: Run, count: u64, kind| {
+    let mut segment = Segment { accesses, memory: visit.memory(), stored: Stored::Unknown };
+    let mut touch = |run: Run, count: u64, kind, stored| {
         if count > 0 {
+            segment.stored = stored;
             segment.touch(&found.context, run.lowest(0, count), count * element, kind);
         }
     };
     match operation & 15 {
         string::MOVE => {
-            touch(source, count, Kind::Read);
-            touch(target, count, Kind::Write);
+            touch(source, count, Kind::Read, Stored::Unknown);
+            touch(target, count, Kind::Write, copied(source, target, count));
         }
-        string::STORE => touch(target, count, Kind::Write),
-        string::LOAD => touch(source, count, Kind::Read),
+        string::STORE => {
+            let stored = Stored::Repeated(found.context.general[0].to_le_bytes(), element as usize);
+            touch(target, count, Kind::Write, stored);
+        }
+        string::LOAD => touch(source, count, Kind::Read, Stored::Unknown),
         string::COMPARE => {
             let count = steps(operation, count, |done, chunk, equal| differ(source, target, done, chunk, equal));
-            touch(source, count, Kind::Read);
-            touch(target, count, Kind::Read);
+            touch(source, count, Kind::Read, Stored::Unknown);
+            touch(target, count, Kind::Read, Stored::Unknown);
         }
         _ => {
             let value = found.context.general[0].to_le_bytes();
@@ -86,9 +91,17 @@ pub(super) fn visit<S: Sink>(found: &Found, accesses: &Accesses<'_, S>, visit: &
                 let elements = bytes.chunks_exact(element as usize).take(chunk);
                 (chunk, elements.take_while(|there| (*there == value) != equal).count())
             });
-            touch(target, count, Kind::Read);
+            touch(target, count, Kind::Read, Stored::Unknown);
         }
     }
+}
+
+/// What is moved, unless the instruction reads what it has just written.
+fn copied(source: Run, target: Run, count: u64) -> Stored {
+    let bytes = count.wrapping_mul(source.element);
+    let (from, to) = (source.lowest(0, count), target.lowest(0, count));
+    let apart = to.wrapping_sub(from) >= bytes && from.wrapping_sub(to) >= bytes;
+    if count > 0 && apart { Stored::Copied(from) } else { Stored::Unknown }
 }
 
 /// How many of `count` elements are looked at until two are equal, or not. `look` is told how many are done, how many to

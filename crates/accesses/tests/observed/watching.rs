@@ -59,7 +59,8 @@ fn each_access_to_a_watched_line_is_told_before_it_happens() {
                     -2 => Some(0),
                     _ => None,
                 };
-                assert_eq!(*access, WatchedAccess { address, bytes, kind, stored });
+                let WatchedAccess { address: at, bytes: count, kind: found, .. } = *access;
+                assert_eq!((at, count, found, number(access)), (address, bytes, kind, stored));
                 // rdi, rsi, rcx and the stack as they are then.
                 assert_eq!((context.general[7], context.general[1]), (watched, 5 - round as u64));
                 assert_eq!(context.general[6], 100 + round as u64);
@@ -124,6 +125,12 @@ fn accesses_of_every_manner_are_told() {
     one(|a| a.mov(qword_ptr(rdi + 64), rax).unwrap(), &[]);
 }
 
+/// What is told to be stored, if that is known, as a number.
+fn number(access: &WatchedAccess) -> Option<u64> {
+    let mut word = [0; 8];
+    access.stored.at(0, &mut word[..access.bytes as usize]).then(|| u64::from_le_bytes(word))
+}
+
 /// What an instruction stores at rdi, where 40 stands, with the carry set and rsi and xmm1 as given.
 fn stored(write: impl Fn(&mut CodeAssembler)) -> Option<u64> {
     let data = words(128);
@@ -144,9 +151,9 @@ fn stored(write: impl Fn(&mut CodeAssembler)) -> Option<u64> {
     let told = told(&observed);
     observed.take();
     // The first one lays 40 there.
-    assert_eq!((told[0].1.stored, told.len()), (Some(40), 2));
+    assert_eq!((number(&told[0].1), told.len()), (Some(40), 2));
     let (after, bytes) = (data[(512 + 64) / 8], told[1].1.bytes);
-    let stored = told[1].1.stored;
+    let stored = number(&told[1].1);
     let mask = if bytes < 8 { (1 << (bytes * 8)) - 1 } else { u64::MAX };
     assert!(stored.is_none_or(|stored| stored == after & mask), "{stored:x?} is told and {after:x} is there");
     stored
@@ -191,8 +198,116 @@ fn what_is_stored_is_told_where_the_operands_say_it() {
     for (number, (write, expected)) in known.into_iter().enumerate() {
         assert_eq!(stored(write), Some(expected), "{number}");
     }
-    assert_eq!(stored(|a| a.setb(byte_ptr(r9)).unwrap()), None);
-    assert_eq!(stored(|a| a.movups(xmmword_ptr(r9), xmm1).unwrap()), None);
+    assert_eq!(stored(|a| a.fisttp(dword_ptr(r9)).unwrap()), None);
+    assert_eq!(stored(|a| a.rol(dword_ptr(r9), 1).unwrap()), None);
+}
+
+#[test]
+fn what_conditions_store_is_told() {
+    let known: [(Write<'_>, u64); 8] = [
+        (&|a| a.setb(byte_ptr(r9)).unwrap(), 1),
+        (&|a| a.setae(byte_ptr(r9)).unwrap(), 0),
+        (&|a| a.setbe(byte_ptr(r9)).unwrap(), 1),
+        (&|a| compared(a, 3, |a| a.setl(byte_ptr(r9)).unwrap()), 1),
+        (&|a| compared(a, 3, |a| a.setge(byte_ptr(r9)).unwrap()), 0),
+        (&|a| compared(a, 2, |a| a.setle(byte_ptr(r9)).unwrap()), 1),
+        (&|a| compared(a, 2, |a| a.setne(byte_ptr(r9)).unwrap()), 0),
+        (&|a| compared(a, 1, |a| a.setg(byte_ptr(r9)).unwrap()), 1),
+    ];
+    for (number, (write, expected)) in known.into_iter().enumerate() {
+        assert_eq!(stored(write), Some(expected), "{number}");
+    }
+}
+
+/// Behind a comparison of 2 with a number.
+fn compared(a: &mut CodeAssembler, with: i32, write: impl Fn(&mut CodeAssembler)) {
+    a.mov(r8d, 2).unwrap();
+    a.cmp(r8d, with).unwrap();
+    write(a);
+}
+
+/// Whether each byte that an instruction stores in the line at rdi, and in the next, is known before, and found there
+/// behind it. At rsi stand other bytes, and in xmm1 to xmm3 and zmm1.
+fn is_known(write: impl Fn(&mut CodeAssembler)) -> bool {
+    let data = words(128);
+    data.iter_mut().enumerate().for_each(|(n, word)| *word = 0x8901_7F80_0102_FE03u64.rotate_left(n as u32));
+    let watched = data.as_mut_ptr() as u64 + 512;
+    let f = Code::new(|a, _| {
+        a.movdqu(xmm2, xmmword_ptr(rsi)).unwrap();
+        a.movdqu(xmm3, xmmword_ptr(rsi + 16)).unwrap();
+        a.vmovdqu(ymm1, ymmword_ptr(rsi)).unwrap();
+        write(a);
+        a.vzeroupper().unwrap();
+        a.ret().unwrap();
+    });
+    let mut observed = watching(Bits::Extract, watched / 64);
+    let source = data.as_ptr() as u64 + 24;
+    observed.call(f, [watched, source, 0, 5, 0, 0]);
+    let told = told(&observed);
+    observed.take();
+    let writes: Vec<_> = told.iter().filter(|(_, access)| access.kind != Kind::Read).collect();
+    assert!(!writes.is_empty());
+    writes.iter().all(|(_, access)| {
+        let mut bytes = vec![0; access.bytes as usize];
+        let known = access.stored.at(0, &mut bytes);
+        let at = (access.address - data.as_ptr() as u64) as usize;
+        let there: Vec<u8> = data.iter().flat_map(|word| word.to_le_bytes()).skip(at).take(bytes.len()).collect();
+        assert!(!known || bytes == there, "{bytes:x?} is told and {there:x?} is there");
+        known
+    })
+}
+
+/// A repeated string instruction, from rsi to `to` behind rdi.
+fn repeated(a: &mut CodeAssembler, count: i32, to: i32, write: impl Fn(&mut CodeAssembler)) {
+    a.mov(ecx, count).unwrap();
+    a.lea(rdi, qword_ptr(rdi + to)).unwrap();
+    a.mov(rax, 0x1122_3344_5566_7788u64).unwrap();
+    write(a);
+}
+
+#[test]
+fn what_vectors_and_strings_store_is_told() {
+    let known: &[Write<'_>] = &[
+        &|a| a.movups(xmmword_ptr(rdi + 4), xmm2).unwrap(),
+        &|a| a.movntdq(xmmword_ptr(rdi + 16), xmm2).unwrap(),
+        &|a| a.vmovdqu(ymmword_ptr(rdi - 8), ymm1).unwrap(),
+        &|a| a.vextracti128(xmmword_ptr(rdi + 3), ymm1, 1).unwrap(),
+        &|a| a.pextrw(word_ptr(rdi), xmm2, 5).unwrap(),
+        &|a| a.maskmovdqu(xmm3, xmm2).unwrap(),
+        &|a| repeated(a, 40, 1, |a| a.rep().stosb().unwrap()),
+        &|a| repeated(a, 9, -3, |a| a.rep().stosd().unwrap()),
+        &|a| repeated(a, 9, 5, |a| a.rep().movsq().unwrap()),
+        &|a| repeated(a, 5, 0, |a| a.movsb().unwrap()),
+        &|a| repeated(a, 5, 8, |a| a.stosw().unwrap()),
+        &|a| {
+            a.std().unwrap();
+            repeated(a, 9, 60, |a| a.rep().movsb().unwrap());
+            a.cld().unwrap();
+        },
+    ];
+    for (number, write) in known.iter().enumerate() {
+        assert!(is_known(write), "{number}");
+    }
+    // Forwards over its own source.
+    assert!(!is_known(|a| {
+        a.mov(rsi, rdi).unwrap();
+        repeated(a, 20, 8, |a| a.rep().movsb().unwrap());
+    }));
+    if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+        let masked: &[Write<'_>] = &[
+            &|a| a.vmovdqu64(zmmword_ptr(rdi - 20), zmm1).unwrap(),
+            &|a| a.vmovdqu8(xmmword_ptr(rdi - 5).k1(), xmm2).unwrap(),
+            &|a| a.vpcompressd(xmmword_ptr(rdi + 8).k1(), xmm2).unwrap(),
+        ];
+        for (number, write) in masked.iter().enumerate() {
+            let with_mask = |a: &mut CodeAssembler| {
+                a.mov(eax, 0b1010_0110).unwrap();
+                a.kmovd(k1, eax).unwrap();
+                write(a);
+            };
+            assert!(is_known(with_mask), "masked {number}");
+        }
+    }
 }
 
 #[test]

@@ -54,6 +54,7 @@ impl<'a> Namer<'a> {
             address: raw.address,
             size: raw.size,
             value: raw.value,
+            content: raw.content.clone(),
             setting: raw.setting,
             stack: self.symbols.stack(&raw.stack),
             locks: raw.locks.iter().map(|lock| self.lock(lock)).collect(),

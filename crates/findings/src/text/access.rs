@@ -36,7 +36,7 @@ pub(super) fn write(page: &mut Page<'_>, report: &Report, access: &Access, again
 fn what(report: &Report, access: &Access) -> String {
     let sized = access.kind != AccessKind::Free && access.size > 0;
     let size = if sized { format!(" {}", plural(access.size, "byte")) } else { String::new() };
-    let value = words::value(access).map(|value| format!(", value {value}")).unwrap_or_default();
+    let value = words::value(access).map(|value| format!(", {value}")).unwrap_or_default();
     let setting = words::setting(access.setting).map(|setting| format!(", {setting}")).unwrap_or_default();
     format!("{} {}{size}{value}{setting}", thread(report, access.thread), words::verb(access.kind))
 }

@@ -66,7 +66,7 @@ fn a_race_with_free_names_its_block() {
         allocated by thread 0 at make() race.c:45, called by main() race.c:62
         freed by thread 0 at clean() race.c:52
 
-      thread 0.1 "worker" reads 8 bytes
+      thread 0.1 "worker" reads 32 bytes, those that race: 61 62 00 00 00 00 00 ff
         #0  memcpy()        libc.so.6+0x891f4
         #1  worker()        /src/race.c:34:5
         #2  start_thread()  libc.so.6+0x891f4

@@ -72,10 +72,23 @@ pub(super) fn setting(setting: Setting) -> Option<String> {
     }
 }
 
-/// The value of an access: small numbers as people write them, others as addresses.
+/// So many bytes of a long access are shown.
+const BYTES_SHOWN: usize = 8;
+
+/// The value of an access: small numbers as people write them, others as addresses. Of a long one its bytes that race.
 pub(super) fn value(access: &Access) -> Option<String> {
+    if access.value.is_none() && !access.content.is_empty() {
+        let shown = digits(&access.content[..access.content.len().min(BYTES_SHOWN)], " ");
+        let more = if access.content.len() > BYTES_SHOWN { " …" } else { "" };
+        return Some(format!("those that race:{shown}{more}"));
+    }
     let value = access.value?;
-    Some(if value < 1_000_000 { format!("{value}") } else { format!("{value:#x}") })
+    Some(if value < 1_000_000 { format!("value {value}") } else { format!("value {value:#x}") })
+}
+
+/// Two digits for each byte, with something before them.
+pub(crate) fn digits(bytes: &[u8], before: &str) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{before}{byte:02x}"))
 }
 
 /// `1 byte`, `2 bytes`.

@@ -3,7 +3,7 @@
 //! It trusts nothing: what it allocates is bounded by the words that are there, and every
 //! number is checked against its meaning before it becomes one.
 
-use super::{BUILD_ID_MAX, MAGIC, Problem, STACK_WORDS_MAX, VERSION, WireError, tag};
+use super::{BUILD_ID_MAX, CONTENT_MAX, MAGIC, Problem, STACK_WORDS_MAX, VERSION, WireError, tag};
 use crate::raw::{
     AccessKind, Certainty, RaceKind, RawAccess, RawBlock, RawDivergence, RawLock, RawModule, RawOrigin, RawRace,
     RawReport, RawStack, RawSync, RawThread, RawUnobserved, Setting, Snapshot,
@@ -230,10 +230,19 @@ impl<'a> Reader<'a> {
             match next.tag {
                 tag::LOCK => access.locks.push(self.lock()?),
                 tag::SYNC => self.sync(&mut access)?,
+                tag::CONTENT if access.content.is_empty() => access.content = self.content()?,
                 _ => break,
             }
         }
         Ok(access)
+    }
+
+    fn content(&mut self) -> Result<Vec<u8>, Stop> {
+        let record = self.expect(tag::CONTENT)?;
+        let content = record.bytes()?;
+        let bytes = content.len() as u64;
+        record.value("the length of what was accessed", bytes, (1..=CONTENT_MAX).contains(&bytes).then_some(()))?;
+        Ok(content)
     }
 
     fn lock(&mut self) -> Result<RawLock, Stop> {

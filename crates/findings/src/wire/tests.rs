@@ -94,6 +94,9 @@ impl Encoder {
         let (kind, address, size) = (access.kind as u64, access.address, access.size);
         self.record(tag::ACCESS, &[thread, event, count, kind, address, size, known, value, setting]);
         self.stack(&access.stack);
+        if !access.content.is_empty() {
+            self.bytes(tag::CONTENT, &access.content);
+        }
         for lock in &access.locks {
             self.record(tag::LOCK, &[lock.address, lock.shared.into()]);
             if lock.stack != RawStack::default() {
@@ -180,9 +183,11 @@ fn accesses() -> impl Strategy<Value = RawAccess> {
     let ordinary = vec![Setting::Ordinary, Setting::Constructor, Setting::Exit];
     let setting = prop_oneof![prop::sample::select(ordinary), (1u32..65).prop_map(Setting::Signal)];
     let nearest = (option::of(syncs()), option::of(syncs()));
-    let numbers = (any::<u32>(), any::<[u64; 4]>(), any::<Option<u64>>());
+    let content = vec(any::<u8>(), 0..64);
+    let numbers = (any::<u32>(), any::<[u64; 4]>(), any::<Option<u64>>(), content);
     (numbers, kind, setting, stacks(true), vec(locks(), 0..3), nearest).prop_map(
-        |((thread, [event, count_since_event, address, size], value), kind, setting, stack, locks, (before, after))| {
+        |(numbers, kind, setting, stack, locks, (before, after))| {
+            let (thread, [event, count_since_event, address, size], value, content) = numbers;
             RawAccess {
                 thread,
                 event,
@@ -191,6 +196,7 @@ fn accesses() -> impl Strategy<Value = RawAccess> {
                 address,
                 size,
                 value,
+                content,
                 setting,
                 stack,
                 locks,
@@ -370,9 +376,9 @@ fn a_snapshot_has_its_registers_and_not_too_many_words() {
 #[test]
 fn each_tag_stands_in_the_published_table() {
     let table = include_str!("../wire.rs");
-    for tag in tag::HEADER..=tag::SNAPSHOT {
+    for tag in tag::HEADER..=tag::CONTENT {
         let name = tag::name(tag).expect("tags have no gaps");
         assert!(table.contains(&format!("//! | {tag} | `{name}` |")), "{name}");
     }
-    assert_eq!(tag::name(tag::SNAPSHOT + 1), None);
+    assert_eq!(tag::name(tag::CONTENT + 1), None);
 }

@@ -4,8 +4,9 @@
 //! program's registers and the words of its stack, from which the launcher finds the
 //! frames; only as long as it may still be one half of a race.
 
+use super::content::Kept;
 use super::ledger::{Ledger, given};
-use super::{Access, Pass};
+use super::{Access, Content, Pass};
 use crate::{thread, translation};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -49,7 +50,7 @@ struct Record {
     touch: Touch,
     address: u64,
     size: u64,
-    value: Option<u64>,
+    content: Kept,
     /// rip, rsp, rbp, rbx, r12 to r15, then the words at rsp.
     snapshot: Vec<u64>,
     locks: Vec<Held>,
@@ -271,7 +272,9 @@ impl Second {
     pub(super) fn by_runtime(&mut self, me: u32, clock: &Clock, touch: Touch, range: Range<u64>) {
         if self.detail.watches(&range) {
             let (general, ip) = translation::registers();
-            self.keep(me, clock, &Access { touch, range, general, ip, value: None });
+            // A call's results are there by now.
+            let content = if touch == Touch::Free { Content::Unknown } else { Content::Memory };
+            self.keep(me, clock, &Access { touch, range, general, ip, content });
         }
     }
 
@@ -296,7 +299,7 @@ impl Second {
             touch: access.touch,
             address: access.range.start,
             size: access.range.end - access.range.start,
-            value: access.value,
+            content: Kept::of(&access.content, &access.range, &self.detail),
             snapshot: snapshot(&access.general, access.ip, STACK_WORDS_MAX),
             locks: past.locks.clone(),
             before: past.last,

@@ -394,7 +394,9 @@ impl State {
         let left = self.robust.lock().take_those_of(me);
         let mut clocks = self.clocks.lock();
         self.tally.ends(clocks.current(me));
-        left.into_iter().for_each(|key| clocks.release(me, key));
+        for key in left {
+            clocks.release(me, key);
+        }
         clocks.end(me);
     }
 

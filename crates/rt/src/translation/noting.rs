@@ -5,12 +5,12 @@
 mod observed;
 
 use super::{Process, engine, map};
-use crate::races::{self, Touch};
+use crate::races::{self, Content, Touch};
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use relive_accesses::{Accesses, COUNTED, Kind, Later, Segment, Sink, Tables, WatchedAccess, elsewhere};
-use relive_dbi::{Context, Elsewhere, Engine, Error, read_own_memory};
+use relive_dbi::{Context, Elsewhere, Engine, Error};
 use relive_race::{Line, pieces};
 use relive_sys::maps;
 use relive_sys::signal::is_own_code;
@@ -63,12 +63,11 @@ impl Sink for Watcher {
         if !self.watches(&range) {
             return Later::Pass;
         }
-        let mut value = [0; 8];
-        let bytes = (access.bytes as usize).min(8);
-        let read =
-            touch == Touch::Read && access.bytes <= 8 && read_own_memory(access.address, &mut value[..bytes]) == bytes;
-        let value = if read { Some(u64::from_le_bytes(value)) } else { access.stored };
-        if races::access(&races::Access { touch, range, general: context.general, ip, value }) {
+        let content = match touch {
+            Touch::Read => Content::Memory,
+            _ => Content::Stored(range.start, access.stored),
+        };
+        if races::access(&races::Access { touch, range, general: context.general, ip, content }) {
             Later::Told
         } else {
             Later::Pass

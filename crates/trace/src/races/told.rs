@@ -46,4 +46,6 @@ pub mod tag {
     pub const END: u64 = 16;
     /// Registers, and what stands on a stack.
     pub const SNAPSHOT: u64 = 17;
+    /// Racing bytes as an access found or left them.
+    pub const CONTENT: u64 = 18;
 }

@@ -18,8 +18,12 @@ fn record(words: &mut Vec<u64>, tag: u64, content: &[u64]) {
 }
 
 fn text(words: &mut Vec<u64>, text: &[u8]) {
-    words.extend_from_slice(&[tag::TEXT, 1 + text.len().div_ceil(8) as u64, text.len() as u64]);
-    words.extend(text.chunks(8).map(|bytes| {
+    bytes(words, tag::TEXT, text);
+}
+
+fn bytes(words: &mut Vec<u64>, tag: u64, bytes: &[u8]) {
+    words.extend_from_slice(&[tag, 1 + bytes.len().div_ceil(8) as u64, bytes.len() as u64]);
+    words.extend(bytes.chunks(8).map(|bytes| {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         u64::from_le_bytes(word)
@@ -78,7 +82,7 @@ pub(super) fn race(words: &mut Vec<u64>, met: &Met, certain: bool, accesses: [&R
     let bytes = met.bytes >> met.bytes.trailing_zeros();
     record(words, tag::RACE, &[met.address(), bytes, kind, certainty, 1]);
     for access in accesses {
-        one(words, access);
+        one(words, access, access.content.racing(met.line, met.bytes));
     }
 }
 
@@ -88,18 +92,21 @@ fn passes(passes: [u64; 2]) -> u64 {
     first | second << 32
 }
 
-fn one(words: &mut Vec<u64>, access: &Record) {
+fn one(words: &mut Vec<u64>, access: &Record, racing: &[u8]) {
     let kind = match access.touch {
         Touch::Read => 0,
         Touch::Write => 1,
         Touch::Locked => 3,
         Touch::Free => 4,
     };
-    let (known, value) = access.value.map_or((0, 0), |value| (1, value));
+    let (known, value) = access.content.value.map_or((0, 0), |value| (1, value));
     let thread = u64::from(access.thread);
     let content = [thread, access.event, passes(access.passes), kind, access.address, access.size, known, value, 0];
     record(words, tag::ACCESS, &content);
     record(words, tag::SNAPSHOT, &access.snapshot);
+    if !racing.is_empty() {
+        bytes(words, tag::CONTENT, racing);
+    }
     for held in &access.locks {
         record(words, tag::LOCK, &[held.key, u64::from(held.shared)]);
         record(words, tag::SNAPSHOT, &held.taken);
