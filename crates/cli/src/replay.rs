@@ -7,7 +7,7 @@ use crate::pack;
 use crate::races;
 use anyhow::{Result, bail};
 use relive_session::gdb::Debugger;
-use relive_session::replay::{Allow, Ending, Meeting, Note, Replayed, Replayer, Rule};
+use relive_session::replay::{Allow, Ending, Meeting, Note, Replayed, Replayer};
 use relive_session::report::Report;
 use relive_session::signals;
 use relive_session::supervise::Outcome;
@@ -65,13 +65,10 @@ fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> 
             message::say(format_args!("  {stand}"));
         }
         message::say("trying again by timestamps");
-        if let Some(tap) = &mut output {
+        if let Some(tap) = output.as_mut().filter(|_| !replayer.recording().manifest.environment_recorded) {
             tap.restart();
         }
-        replayed = replayer.run(&Rule::Reference, output.map(|tap| tap as &mut (dyn Write + Send)))?;
-        if matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
-            replayer.refute_learnt();
-        }
+        replayed = replayer.run_again(&replayed, output.map(|tap| tap as &mut (dyn Write + Send)))?;
     }
     note_learning(&replayed, options);
     Ok(replayed.ending)

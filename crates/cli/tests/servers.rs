@@ -119,6 +119,55 @@ fn memcached_with_four_threads_under_a_mixed_load() {
     });
 }
 
+/// One client of redis: it sets, counts, fills a list and a hash, and now and then has a large value freed by a
+/// background thread and the log of all changes written anew by a child.
+fn ask_redis(port: u16, client: usize, requests: usize) {
+    let mut stream = connect(port);
+    stream.set_nodelay(true).expect("an option of the stream");
+    let mut answers = BufReader::new(stream.try_clone().expect("the stream's other end"));
+    let mut line = String::new();
+    let mut ask = |words: &[&str]| {
+        let request: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        write!(stream, "*{}\r\n{request}", words.len()).expect("a request");
+        line.clear();
+        answers.read_line(&mut line).expect("an answer");
+        assert!(line.starts_with(['+', ':']), "{words:?}: {line}");
+    };
+    for request in 0..requests {
+        let (key, value) = (format!("k{}", request % 50), format!("{client}-{request}").repeat(request % 9 + 1));
+        match request % 5 {
+            0 => ask(&["SET", &key, &value]),
+            1 => ask(&["INCR", &format!("count{client}")]),
+            2 => ask(&["RPUSH", &format!("list{}", client % 2), &value]),
+            3 => ask(&["HSET", "hash", &key, &value]),
+            _ if request % 500 == 499 => ask(&["UNLINK", "list0", "hash"]),
+            _ => ask(&["APPEND", &key, "more"]),
+        }
+    }
+}
+
+#[test]
+fn redis_with_its_background_threads_and_a_log_of_changes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    let port = free_port();
+    let text = port.to_string();
+    let requests = if long() { 200_000 } else { 20_000 } / CLIENTS;
+    let server =
+        ["redis-server", "--port", &text, "--bind", "127.0.0.1", "--appendonly", "yes", "--appendfsync", "everysec"];
+    check(&server, port, here, &|| {
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                scope.spawn(move || ask_redis(port, client, requests));
+            }
+        });
+        for gone in ["appendonlydir", "dump.rdb"].map(|name| here.join(name)) {
+            let _ = std::fs::remove_dir_all(&gone);
+            let _ = std::fs::remove_file(&gone);
+        }
+    });
+}
+
 const NGINX: &str = "daemon off; worker_processes 2; error_log FOLDER/error.log; pid FOLDER/pid;
 events { worker_connections 64; }
 http {

@@ -94,6 +94,8 @@ pub struct Allow {
 /// A finished replay.
 #[derive(Debug)]
 pub struct Replayed {
+    /// Bytes of standard output and error that it came to show, where the runtime shows them.
+    shown: [u64; 2],
     /// How it ended.
     pub ending: Ending,
     /// Why what it learnt could not be kept, if so.
@@ -248,9 +250,21 @@ impl Replayer {
         }
     }
 
-    /// A replay by [`Rule::Reference`] came to the end where the learnt order led elsewhere: later ones need not try that.
-    pub fn refute_learnt(&self) {
-        DerivedOrder::refute(&self.folder, &self.recording);
+    /// Replays by timestamps what diverged by a learnt order. If that comes to its end, later replays need not try the
+    /// order again. Where the environment is recorded, what the first attempt has shown is not shown again.
+    ///
+    /// # Errors
+    /// As [`Replayer::run`].
+    pub fn run_again(
+        &self,
+        before: &Replayed,
+        output: Option<&mut (dyn Write + Send)>,
+    ) -> Result<Replayed, ReplayError> {
+        let replayed = self.attempt(&Rule::Reference, before.shown, output)?;
+        if matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
+            DerivedOrder::refute(&self.folder, &self.recording);
+        }
+        Ok(replayed)
     }
 
     /// Replays by `rule`. Its standard output goes to `output` if there is one.
@@ -258,8 +272,20 @@ impl Replayer {
     /// # Errors
     /// [`ReplayError`] if it could not be started.
     pub fn run(&self, rule: &Rule, output: Option<&mut (dyn Write + Send)>) -> Result<Replayed, ReplayError> {
+        self.attempt(rule, [0; 2], output)
+    }
+
+    fn attempt(
+        &self,
+        rule: &Rule,
+        shown_before: [u64; 2],
+        output: Option<&mut (dyn Write + Send)>,
+    ) -> Result<Replayed, ReplayError> {
         let held = Held::new()?;
         let shared = self.prepare(rule, 0)?;
+        for (word, shown) in shared.control().shown_before.iter().zip(shown_before) {
+            word.store(shown, Relaxed);
+        }
         let service = Service::start(Arc::clone(&shared), rule.folder(&self.folder).to_owned(), Series::Learnt)?;
         let mut child = self.start(&shared, &held, output.is_some())?;
         self.progress.set(Some(Arc::clone(&shared)));
@@ -283,7 +309,8 @@ impl Replayer {
             if faithful && !watched { rule.keep(&self.recording, &self.folder, service.refused()).err() } else { None };
         drop(service);
         rule.clean();
-        Ok(Replayed { ending, not_learnt })
+        let shown = shared.control().shown.each_ref().map(|bytes| bytes.load(Relaxed));
+        Ok(Replayed { shown, ending, not_learnt })
     }
 
     /// How far its replays have come.

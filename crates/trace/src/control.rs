@@ -131,6 +131,10 @@ pub struct Control {
     pub races_len: u32,
     /// Device and inode of the launcher's standard output and standard error (recording).
     pub outputs: [[AtomicU64; 2]; 2],
+    /// Bytes that a replay has come to show of standard output and of standard error.
+    pub shown: [AtomicU64; 2],
+    /// So many of them an earlier attempt of the same replay has shown: they are not shown again.
+    pub shown_before: [AtomicU64; 2],
     /// Every thread of a replay with an index below this one has run its last event, the first thread aside,
     /// which usually outlives all others.
     pub settled: AtomicU32,

@@ -75,9 +75,18 @@ pub(super) unsafe fn show(number: usize, arguments: &[usize; 6], result: isize) 
     // SAFETY: the caller's promise.
     unsafe {
         each_piece(number, arguments, result, &mut |address, length| {
-            write_all(shown, core::slice::from_raw_parts(address as *const u8, length));
+            write_all(shown, news(shown, core::slice::from_raw_parts(address as *const u8, length)));
         });
     }
+}
+
+/// What of `bytes` no earlier attempt of this replay has shown: each one shows the same up to where it diverged.
+fn news(shown: u32, bytes: &[u8]) -> &[u8] {
+    let (session, output) = (runtime::session(), shown as usize - 1);
+    let before = session.shown_before[output].load(Ordering::Relaxed);
+    let begin = session.shown[output].fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    let known = before.saturating_sub(begin).min(bytes.len() as u64);
+    &bytes[known as usize..]
 }
 
 /// Calls `visit` with address and length of each piece of memory that a call gave away, which moved `result` bytes.
