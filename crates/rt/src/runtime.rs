@@ -7,7 +7,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use relive_sys::{syscall, tls};
-use relive_trace::control::{CONTROL_MAGIC, Control, Divergence, ProcessSlot, TurnSlot, flag, mode};
+use relive_trace::control::{CONTROL_MAGIC, Control, Divergence, IN_USE, ProcessSlot, TurnSlot, flag, mode};
 use relive_trace::layout::FORMAT_VERSION;
 use relive_trace::plan::{PLAN_MAGIC, PlanHeader, PlanProcess, PlanThread};
 
@@ -185,9 +185,7 @@ pub mod mode_of_session {
 pub fn enter_process(index: Option<u32>) -> Result<(), AttachError> {
     let control = session();
     let pid = remember_pid();
-    let free = (0..control.processes.len())
-        .find(|&i| control.processes[i].state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok());
-    let number = free.ok_or(AttachError::Full)?;
+    let number = free_slot(&control.processes).ok_or(AttachError::Full)?;
     let index = index.unwrap_or_else(|| control.next_process.fetch_add(1, Ordering::Relaxed));
     PROCESS.store(index, Ordering::Relaxed);
     SLOT.store(number as u32, Ordering::Relaxed);
@@ -201,6 +199,23 @@ pub fn enter_process(index: Option<u32>) -> Result<(), AttachError> {
     Ok(())
 }
 
+/// Takes a slot that nobody uses. If there is none, processes that died may still have theirs, and images that others
+/// took the place of: until the launcher looks.
+fn free_slot(slots: &[ProcessSlot]) -> Option<usize> {
+    const PAUSE_MS: u32 = 20;
+    const TRIES: u32 = 250;
+    let take = |s: &ProcessSlot| s.state.compare_exchange(0, IN_USE, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    let never = AtomicU32::new(0);
+    for _ in 0..TRIES {
+        let free = slots.iter().position(take);
+        if free.is_some() {
+            return free;
+        }
+        syscall::futex_wait(&never, 0, Some(PAUSE_MS));
+    }
+    None
+}
+
 /// Makes the kernel's id of this process the one that [`pid`] knows.
 pub(crate) fn remember_pid() -> u32 {
     let pid = syscall::getpid();
@@ -208,11 +223,16 @@ pub(crate) fn remember_pid() -> u32 {
     pid
 }
 
-/// Gives the slot back. Nothing may record afterwards.
+/// Gives the slot back. Nothing may record afterwards. While the launcher may be about to answer, the slot stays as it
+/// is, and is freed as that of a process that died: the answer would go to who takes it next.
 pub fn leave_process() {
     if control().is_some() {
-        process_slot().pid.store(0, Ordering::Relaxed);
-        process_slot().state.store(0, Ordering::Release);
+        let slot = process_slot();
+        if slot.wanted.load(Ordering::Relaxed) > slot.reserved.load(Ordering::Acquire) {
+            return;
+        }
+        slot.pid.store(0, Ordering::Relaxed);
+        slot.state.store(0, Ordering::Release);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::survey;
 use relive_trace::control::{IN_USE, ProcessSlot};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::futex;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -19,9 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-/// How long the doorbell may stay silent before the slots are looked through for dead processes.
-const ROUND: futex::Timespec = futex::Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+/// How often the slots are looked through for dead processes, however often the doorbell rings.
+const ROUND: Duration = Duration::from_millis(500);
 /// Value of `Divergence::claimed` once the report is complete.
 const CLAIM_COMPLETE: u32 = 2;
 /// For failures without a number of their own.
@@ -91,7 +93,7 @@ impl Work {
     fn run(&self) {
         let control = self.shared.control();
         let mut suspects = vec![0; control.processes.len()];
-        let mut alarmed = false;
+        let (mut alarmed, mut looked) = (false, Instant::now());
         loop {
             // Read before the slots: a request that is entered after we looked changes the word we sleep on.
             let seen = control.doorbell.load(Acquire);
@@ -108,8 +110,11 @@ impl Work {
             if self.stop.load(Acquire) {
                 return;
             }
-            let quiet = futex::wait(&control.doorbell, futex::Flags::empty(), seen, Some(&ROUND));
-            if quiet == Err(rustix::io::Errno::TIMEDOUT) {
+            let left = ROUND.saturating_sub(looked.elapsed());
+            let left = futex::Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
+            let _ = futex::wait(&control.doorbell, futex::Flags::empty(), seen, Some(&left));
+            if looked.elapsed() >= ROUND {
+                looked = Instant::now();
                 free_dead(&control.processes, &mut suspects, |process| self.died(process));
             }
         }
@@ -145,13 +150,20 @@ impl Work {
     }
 }
 
-/// Frees the slots of processes that died without doing so; `died` runs before, with the image's index.
+/// Frees the slots of processes that died without doing so, and of images in whose place another one runs; `died` runs
+/// before, with the image's index.
 ///
 /// Only on the second sight: between taking a slot and entering its pid a process looks like the slot's dead owner.
 fn free_dead(slots: &[ProcessSlot], suspects: &mut [u32], died: impl Fn(u32)) {
+    let mut newest = BTreeMap::new();
+    for slot in slots.iter().filter(|slot| slot.state.load(Acquire) == IN_USE) {
+        let image = newest.entry(slot.pid.load(Acquire)).or_insert(0);
+        *image = slot.process.load(Acquire).max(*image);
+    }
     for (slot, suspect) in slots.iter().zip(suspects) {
         let pid = slot.pid.load(Acquire);
-        if slot.state.load(Acquire) != IN_USE || pid == 0 || processes::alive(pid) {
+        let lives = || newest.get(&pid) == Some(&slot.process.load(Acquire)) && processes::alive(pid);
+        if slot.state.load(Acquire) != IN_USE || pid == 0 || lives() {
             *suspect = 0;
         } else if *suspect != pid {
             *suspect = pid;
@@ -244,6 +256,40 @@ mod tests {
         free_dead(slots, &mut suspects, |process| died.set(process));
         assert_eq!((slots[0].state.load(Acquire), slots[1].state.load(Acquire)), (0, IN_USE));
         assert_eq!(died.get(), 5);
+    }
+
+    #[test]
+    fn the_slot_of_an_image_that_started_another_is_freed() {
+        let shared = session(Path::new("/"));
+        let slots = &shared.control().processes[..2];
+        for (slot, image) in slots.iter().zip([7, 4]) {
+            slot.pid.store(std::process::id(), Release);
+            slot.process.store(image, Release);
+            slot.state.store(IN_USE, Release);
+        }
+        let (mut suspects, died) = ([0; 2], Cell::new(0));
+        for _ in 0..3 {
+            free_dead(slots, &mut suspects, |process| died.set(process));
+        }
+        assert_eq!((slots[0].state.load(Acquire), slots[1].state.load(Acquire)), (IN_USE, 0));
+        assert_eq!(died.get(), 4);
+    }
+
+    #[test]
+    fn dead_processes_are_found_while_others_ask() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = session(folder.path());
+        let mut child = Command::new("/bin/true").spawn().unwrap();
+        child.wait().unwrap();
+        let slot = &shared.control().processes[0];
+        slot.pid.store(child.id(), Release);
+        slot.state.store(IN_USE, Release);
+        let _service = Service::start(Arc::clone(&shared), folder.path().to_owned(), Series::Recorded).unwrap();
+        while slot.state.load(Acquire) == IN_USE {
+            shared.control().doorbell.fetch_add(1, AcqRel);
+            futex::wake(&shared.control().doorbell, futex::Flags::empty(), 1).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 
     #[test]
