@@ -43,6 +43,11 @@ fn processes_forked_while_threads_map_memory() {
 }
 
 #[test]
+fn threads_that_take_away_the_lower_end_of_their_stacks() {
+    check(true, guest_with("guarded_stacks", &["40"]));
+}
+
+#[test]
 fn processes_that_share_files() {
     check(true, guest_with("shared_files", &["4", "300"]));
 }

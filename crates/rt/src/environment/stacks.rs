@@ -8,6 +8,7 @@
 //! owner is really gone.
 
 use super::heap::{self, discard};
+use crate::arena;
 use crate::races;
 use crate::runtime;
 use crate::thread::{self, Thread};
@@ -71,8 +72,8 @@ pub struct Unused {
     detached: bool,
 }
 
-/// A stack whose thread ended and is joined by nobody, written at its lower end: the thread may still run, at the
-/// upper one.
+/// A stack whose thread ended and is joined by nobody. Noted outside of it: the thread may still run at its upper end, and
+/// the program may have taken away its lower end, as Java does.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     stack: Stack,
@@ -99,6 +100,8 @@ pub(super) struct Stacks {
     first: *mut Left,
     last: *mut Left,
     count: usize,
+    /// Notes that can be used again.
+    spare: *mut Left,
 }
 
 // SAFETY: the pointers lead to memory that only the user of this value uses.
@@ -106,7 +109,8 @@ unsafe impl Send for Stacks {}
 
 impl Stacks {
     pub(super) const fn new() -> Self {
-        Self { next: FIRST, unused: null_mut(), warm: 0, first: null_mut(), last: null_mut(), count: 0 }
+        let (first, last, spare) = (null_mut(), null_mut(), null_mut());
+        Self { next: FIRST, unused: null_mut(), warm: 0, first, last, count: 0, spare }
     }
 
     fn take(&mut self, size: usize, guard: usize) -> Option<(Stack, Option<Left>)> {
@@ -158,25 +162,44 @@ impl Stacks {
 
     /// The stack that was left first, if it has these sizes.
     fn take_first(&mut self, size: usize, guard: usize) -> Option<Left> {
+        let node = self.first;
         // SAFETY: the list's own nodes.
-        let left = unsafe { *self.first };
+        let left = unsafe { *node };
         if left.stack.size != size || left.stack.guard != guard {
             return None;
         }
         self.first = left.next;
         self.count -= 1;
+        // SAFETY: as above; nobody else has this one any more.
+        unsafe { (*node).next = self.spare };
+        self.spare = node;
         Some(left)
     }
 
     /// In a fork child: the threads that were about to be gone are not there.
     pub(super) fn forget_left(&mut self) {
+        if self.count > 0 {
+            // SAFETY: the list's own nodes.
+            unsafe { (*self.last).next = self.spare };
+            self.spare = self.first;
+        }
         (self.first, self.last, self.count) = (null_mut(), null_mut(), 0);
     }
 
-    /// Keeps the stack of a thread that is about to be gone.
+    /// Keeps the stack of a thread that is about to be gone. Without memory for the note nobody gets it again.
     fn leave(&mut self, left: Left) {
-        let node = left.stack.bottom() as *mut Left;
-        // SAFETY: a thread that ends does not come down there any more; the list's own nodes.
+        let node = match self.spare {
+            spare if spare.is_null() => {
+                let Some(fresh) = arena::allocate(size_of::<Left>()) else { return };
+                fresh.cast::<Left>()
+            }
+            spare => {
+                // SAFETY: a note that nobody uses, and none but the user of this value knows.
+                self.spare = unsafe { (*spare).next };
+                spare
+            }
+        };
+        // SAFETY: the memory of one note, aligned by the arena; the list's own nodes.
         unsafe {
             node.write(left);
             if self.count == 0 {
