@@ -120,6 +120,11 @@ fn timers_that_call_in_threads_of_their_own() {
 }
 
 #[test]
+fn a_program_that_was_killed_shows_all_that_it_wrote() {
+    check(false, guest_with("killed", &["3"]));
+}
+
+#[test]
 fn requests_that_libc_has_threads_for() {
     check(true, guest_with("requests", &["3", "3"]));
 }

@@ -31,6 +31,12 @@ fn parse_stat(path: &str) -> Option<ThreadState> {
     Some(ThreadState { letter: fields.first()?.chars().next()?, ticks: number(11)? + number(12)? })
 }
 
+/// How many bytes a process has written, to whatever it was; 0 if that is not told.
+pub fn bytes_written(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap_or(0)
+}
+
 /// Whether a debugger has the process.
 pub fn is_traced(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

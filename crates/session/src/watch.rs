@@ -105,6 +105,7 @@ impl Kernel for Proc {
 #[derive(Debug)]
 pub struct Watch {
     totals: Vec<u64>,
+    have_calls: Vec<bool>,
     derived: bool,
     outside_max: Duration,
     progress: u64,
@@ -114,6 +115,15 @@ pub struct Watch {
     /// Of each thread that ran when the standstill began: its processor time then, and whether it slept ever since.
     running: Vec<Option<Running>>,
     gone: Vec<bool>,
+    active: Activity,
+}
+
+/// What a replay does that no record tells of.
+#[derive(Clone, Copy, Debug)]
+struct Activity {
+    start: Instant,
+    last: Instant,
+    written: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +138,7 @@ impl Watch {
         let count = totals.len();
         Self {
             totals,
+            have_calls: vec![false; count],
             derived,
             outside_max: OUTSIDE_MIN.max(recorded * 2),
             progress: u64::MAX,
@@ -136,7 +147,14 @@ impl Watch {
             rest_since: None,
             running: vec![None; count],
             gone: vec![false; count],
+            active: Activity { start: now, last: now, written: 0 },
         }
+    }
+
+    /// Of each thread: whether it has to come to the end of its calls, too.
+    #[must_use]
+    pub fn with_calls(self, have_calls: Vec<bool>) -> Self {
+        Self { have_calls, ..self }
     }
 
     /// Every recorded event has run.
@@ -144,11 +162,21 @@ impl Watch {
         slots.iter().zip(&self.totals).all(|(slot, &total)| slot.events.load(Acquire) >= total)
     }
 
+    /// The same of recorded calls. Who computes on behind its last event has some left; who is gone needs none.
+    pub fn calls_complete(&self, slots: &[TurnSlot], kernel: &impl Kernel) -> bool {
+        slots.iter().zip(&self.have_calls).filter(|(_, has)| **has).all(|(slot, _)| {
+            let stands = matches!(slot.state.load(Acquire), turn::PARKED | turn::ENDED);
+            stands || slot.is_done.load(Acquire) != 0 || !lives(slot, kernel)
+        })
+    }
+
     /// Looks at the threads once.
     pub fn look(&mut self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> Verdict {
         self.leave_out_pause(now);
         let complete = self.complete(slots);
-        let progress = slots.iter().fold(0u64, |sum, slot| sum.wrapping_add(slot.events.load(Acquire)));
+        let progress = slots
+            .iter()
+            .fold(0u64, |sum, slot| sum.wrapping_add(slot.events.load(Acquire)).wrapping_add(slot.calls.load(Relaxed)));
         if progress != self.progress {
             (self.progress, self.since, self.rest_since) = (progress, now, None);
             self.running.fill(None);
@@ -174,6 +202,20 @@ impl Watch {
     /// How long nothing has happened.
     pub fn standstill(&self, now: Instant) -> Duration {
         now - self.since
+    }
+
+    /// How long nothing has happened besides: nobody ran at a look, and `written`, the bytes that all have written, stood
+    /// still.
+    pub fn idle(&mut self, runs: bool, written: u64, now: Instant) -> Duration {
+        if runs || written != self.active.written {
+            (self.active.last, self.active.written) = (now, written);
+        }
+        (now - self.active.last).min(self.standstill(now))
+    }
+
+    /// How long the replay has been going on.
+    pub fn elapsed(&self, now: Instant) -> Duration {
+        now - self.active.start
     }
 
     /// How long threads may take outside recorded operations.

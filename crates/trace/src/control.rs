@@ -308,6 +308,8 @@ pub struct TurnSlot {
     pub place: AtomicU64,
     /// The timestamp (reference rule) or number of events (derived order) of `waits_for` that it needs, while `WAITING`.
     pub wants: AtomicU64,
+    /// System calls that it has taken from its stream.
+    pub calls: AtomicU64,
     /// Futex: raised when `wake_at` was reached.
     pub sequence: AtomicU32,
     /// One of [`turn`].

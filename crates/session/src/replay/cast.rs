@@ -74,6 +74,16 @@ impl Cast {
         totals
     }
 
+    /// Of each thread, by its index: whether it has to come to the end of its calls, too.
+    pub(super) fn have_calls(&self, recording: &Recording) -> Vec<bool> {
+        let mut have = vec![false; recording.thread_count() as usize];
+        let counted = self.processes(recording).filter(|_| recording.manifest.environment_recorded);
+        for thread in counted.flat_map(|process| &process.threads) {
+            have[*thread as usize] = recording.thread(*thread).is_some_and(|thread| !thread.stream.is_empty());
+        }
+        have
+    }
+
     /// How the process that the replay is for ended in the recording, if that is known.
     pub(super) fn recorded(&self, recording: &Recording) -> Option<Outcome> {
         let images = lineage::images_from(recording, self.only.unwrap_or(0));

@@ -1,8 +1,8 @@
 //! From the started program to the end of the replay, and what kind of end it was.
 
 use super::{
-    Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Stuck, TICK, Verdict,
-    Watch, Watched, Woken, io, processes,
+    BTreeSet, Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Stuck, TICK,
+    Verdict, Watch, Watched, Woken, io, processes,
 };
 use relive_trace::control::{IN_USE, TurnSlot, cause, flag, turn};
 use std::sync::atomic::Ordering::Acquire;
@@ -25,8 +25,8 @@ pub enum Ending {
     Interrupted(i32),
 }
 
-/// After the last event of a process that was killed from outside, what it still computes can't be told
-/// from what it would have done later.
+/// After all that was recorded of a process that was killed from outside, what it still computes can't be told from what
+/// it would have done later.
 const AFTER_KILL: Duration = Duration::from_millis(300);
 /// Everything has run, nothing moves, and yet the program does not end as it did.
 const AFTER_EXIT: Duration = Duration::from_millis(900);
@@ -94,7 +94,9 @@ impl Run<'_> {
             instrument if instrument.flags & flag::TRANSLATED != 0 => TRANSLATED,
             _ => 1,
         };
-        Watch::new(totals, self.replayer.duration() * slower, self.rule.is_derived(), Instant::now())
+        let have_calls = self.replayer.cast.have_calls(self.replayer.recording());
+        let watch = Watch::new(totals, self.replayer.duration() * slower, self.rule.is_derived(), Instant::now());
+        watch.with_calls(have_calls)
     }
 
     /// Why the replay can't go on, if it can't.
@@ -145,7 +147,7 @@ impl Run<'_> {
         let now = Instant::now();
         let turns = self.shared.turns();
         let verdict = watch.look(turns, &Proc, now);
-        let complete = watch.complete(turns);
+        let complete = watch.complete(turns) && watch.calls_complete(turns, &Proc);
         let still = watch.standstill(now);
         let here = || Some(Ending::RecordingEnds(self.recorded()));
         match verdict {
@@ -153,11 +155,26 @@ impl Run<'_> {
             Verdict::AtEnd if still >= AFTER_EXIT => Some(diverged(self.scene().stuck(self.going_on()))),
             Verdict::Stuck(_) if complete && self.cut_short() => here(),
             Verdict::Stuck(stuck) => Some(diverged(self.scene().stuck(stuck))),
-            Verdict::Going if complete && self.killed_from_outside() && still >= AFTER_KILL => here(),
+            Verdict::Going if complete && self.killed_from_outside() && self.has_done_enough(watch, now) => here(),
             // Threads that go on without any operation, a little at a time, neither rest nor spin.
             Verdict::Going if complete && self.is_cut() && still >= watch.patience_outside() => here(),
             Verdict::Going | Verdict::AtEnd => None,
         }
+    }
+
+    /// Whether a program that was killed has come as far as it had.
+    ///
+    /// Without its environment nothing says how far that was: one that goes on without an operation gets the time that the
+    /// recording took.
+    fn has_done_enough(&self, watch: &mut Watch, now: Instant) -> bool {
+        let still = watch.standstill(now) >= AFTER_KILL;
+        if self.replayer.recording().manifest.environment_recorded {
+            return still;
+        }
+        let pids: BTreeSet<u32> = self.shared.turns().iter().map(|slot| slot.pid.load(Acquire)).collect();
+        let written = pids.into_iter().filter(|&pid| pid != 0).map(processes::bytes_written).sum();
+        let idle = watch.idle(self.any_runs(), written, now) >= AFTER_KILL;
+        still && (idle || watch.elapsed(now) >= self.replayer.duration())
     }
 
     /// Everything recorded has run, but the program does not end.

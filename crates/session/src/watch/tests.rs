@@ -198,3 +198,34 @@ fn parked_threads_with_an_unborn_one_missing_are_stuck() {
     let (verdict, _) = Stage::new(&threads, BRIEF).watch(LONG, |_| ());
     assert_eq!(verdict, Verdict::Stuck(Stuck::AllWait { thread: 1 }));
 }
+
+#[test]
+fn calls_count_as_progress_and_have_to_come_to_their_end() {
+    let mut stage = Stage::new(&[(turn::RUNNING, 5, 5), (turn::RUNNING, 0, 0)], BRIEF);
+    stage.watch.have_calls[0] = true;
+    stage.slot(0).calls.fetch_add(1, Relaxed);
+    assert_eq!(stage.watch(LONG, |stage| stage.burn(1, 0)).0, Verdict::Going);
+    assert!(stage.watch.standstill(stage.now) >= LONG / 2);
+    stage.slot(0).calls.fetch_add(1, Relaxed);
+    assert_eq!(stage.watch(TICK, |_| ()).0, Verdict::Going);
+    assert!(stage.watch.standstill(stage.now) <= 2 * TICK);
+    let ends = |stage: &Stage| stage.watch.calls_complete(stage.shared.turns(), &stage.scene);
+    assert!(!ends(&stage));
+    stage.slot(0).is_done.store(1, Relaxed);
+    assert!(ends(&stage));
+    stage.slot(0).is_done.store(0, Relaxed);
+    stage.scene.threads.borrow_mut().remove(&1);
+    assert!(ends(&stage), "who is gone needs none");
+}
+
+#[test]
+fn who_runs_or_writes_is_not_idle() {
+    let mut stage = Stage::new(&[(turn::RUNNING, 5, 5)], BRIEF);
+    let start = stage.now;
+    stage.watch(LONG, |stage| stage.burn(1, 0));
+    let (first, later, last) = (start + LONG / 4, start + LONG / 2, start + LONG);
+    assert_eq!(stage.watch.idle(true, 0, first), Duration::ZERO);
+    assert_eq!(stage.watch.idle(false, 0, later), LONG / 4);
+    assert_eq!(stage.watch.idle(false, 7, later), Duration::ZERO);
+    assert_eq!(stage.watch.idle(false, 7, last), LONG / 2);
+}
