@@ -135,7 +135,7 @@ pub(crate) struct RacesArgs {
     /// Hide the races that a file of suppressions, in the syntax of `ThreadSanitizer`, names; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) suppressions: Vec<PathBuf>,
-    /// Take the variables and functions that a file names for atomic; may be repeated
+    /// Take what a file names for atomic, or for harmless; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) annotations: Vec<PathBuf>,
     /// Replay although this processor lacks features that the recording's had

@@ -118,6 +118,39 @@ int main(void) {
 }
 ";
 
+/// Nodes of the heap, each with a flag that nobody declared atomic and what it guards.
+const NODES: &str = "#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+struct node { int data; volatile int ready; };
+static struct node *nodes[5];
+static struct node *make(void) { return calloc(1, sizeof(struct node)); }
+static void publish(struct node *node) {
+    node->data = 42;
+    node->ready = 1;
+}
+static void *writer(void *argument) {
+    for (int n = 0; n < 5; n++) publish(nodes[n]);
+    return argument;
+}
+static void *reader(void *argument) {
+    int sum = 0;
+    for (int n = 0; n < 5; n++) {
+        while (!nodes[n]->ready) sched_yield();
+        sum += nodes[n]->data;
+    }
+    return sum == 210 ? argument : nodes;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (int n = 0; n < 5; n++) nodes[n] = make();
+    pthread_create(&threads[0], NULL, writer, NULL);
+    pthread_create(&threads[1], NULL, reader, NULL);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], NULL);
+    return 0;
+}
+";
+
 /// Two threads write many bytes at once, by a string instruction and by a vector.
 const WIDE: &str = "#include <pthread.h>
 #include <string.h>
@@ -328,6 +361,30 @@ fn what_is_annotated_as_atomic_orders_what_it_guards() {
     let wrong = desk.relive(["races", "-q", "--annotations", "known"]);
     assert_eq!(wrong.status, Some(125));
     assert!(wrong.stderr.contains("known:2: not an annotation"), "{}", wrong.stderr);
+}
+
+#[test]
+fn fields_of_blocks_and_lines_can_be_annotated() {
+    let desk = Desk::new();
+    desk.build("nodes", NODES);
+    desk.relive(["record", "-q", "--environment", "--", "./nodes"]);
+    let plain = desk.relive(["races", "-q"]);
+    assert!(races(&plain).starts_with("2 data races\n"), "{}", plain.stdout);
+    for known in ["atomic_heap:^make$+4,4\n", "atomic_at:nodes.c:9\natomic_at:nodes.c:18\n"] {
+        std::fs::write(desk.path("known"), known).unwrap();
+        let told = desk.relive(["races", "-q", "--annotations", "known"]);
+        assert_eq!(told.status, Some(0), "{told:?}");
+        assert!(told.stdout.starts_with("no data races; 1 possible"), "{}", told.stdout);
+    }
+    // Of other bytes, and of one side alone.
+    std::fs::write(desk.path("known"), "atomic_heap:^make$+0,3\natomic_at:nodes.c:9\n").unwrap();
+    let told = desk.relive(["races", "-q", "--annotations", "known"]);
+    assert!(races(&told).starts_with("2 data races\n"), "{}", told.stdout);
+    // Who says that a race does no harm says nothing of order.
+    std::fs::write(desk.path("known"), "benign_at:nodes.c:9\n").unwrap();
+    let told = desk.relive(["races", "-q", "--annotations", "known"]);
+    assert!(races(&told).starts_with("1 data race; 1 suppressed\n"), "{}", told.stdout);
+    assert!(told.stdout.contains("nodes.c:8 writes"), "{}", told.stdout);
 }
 
 #[test]

@@ -160,6 +160,7 @@ pub(crate) fn report() -> Report {
     Report {
         races,
         atomics: Vec::new(),
+        atomic_instructions: Vec::new(),
         threads: vec![thread(0, "0", "", 0), thread(1, "0.1", "worker", 65), thread(2, "0.2", "", 66)],
         unobserved: vec![RawUnobserved {
             what: "instructions that can't be decoded in libodd.so".to_owned(),

@@ -50,6 +50,8 @@ pub struct Report {
     /// which bytes from there on. Another replay that takes them for synchronisation finds no races that these
     /// order.
     pub atomics: Vec<(u64, u64)>,
+    /// Instructions whose accesses are said to be atomic operations, whatever block of the heap they are made to. Likewise.
+    pub atomic_instructions: Vec<u64>,
     /// What could not be observed.
     pub unobserved: Vec<RawUnobserved>,
     /// Where the replay left its recording.
@@ -267,6 +269,7 @@ impl Report {
         }
         let atomics =
             races.iter().filter(|race| race.atomic.is_some()).map(|race| (race.address, race.bytes)).collect();
+        let atomic_instructions = atomics::instructions(&races);
         let mut races = grouping::group(races);
         let rules = options.suppressions.rules();
         let mut used = vec![false; rules.len()];
@@ -276,6 +279,8 @@ impl Report {
             if let Some(rule) = rule {
                 race.suppressed = Some(rules[rule].to_string());
                 used[rule] = true;
+            } else {
+                race.suppressed = options.annotations.benign(race);
             }
             race.suppression = suppressions::suggestion(race.stacks());
             race.fingerprint = fingerprint::of(race);
@@ -287,6 +292,7 @@ impl Report {
         Self {
             races,
             atomics,
+            atomic_instructions,
             threads: raw.threads.iter().map(|thread| namer.thread(thread)).collect(),
             unobserved: raw.unobserved.clone(),
             diverged: raw.diverged.clone(),

@@ -38,6 +38,10 @@ pub mod word {
     /// Added to these two: bytes of their sets of locations at a time, and pairs that were compared.
     pub const MORE: u64 = 2;
 
+    /// What the instruction at this address accesses is meant as a synchronisation variable, in place of a line the
+    /// address.
+    pub const MEANT: u64 = 9;
+
     /// Why something was not observed.
     pub mod not_translated {
         /// A piece of code that can't be translated ran natively.

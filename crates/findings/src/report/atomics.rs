@@ -7,6 +7,7 @@
 
 use super::{Access, Object, Race};
 use crate::annotations::Annotations;
+use crate::places::is_system_module;
 use crate::raw::{AccessKind, Certainty, RaceKind};
 
 /// What atomic operations of C++ and Rust are inlined from.
@@ -27,6 +28,15 @@ pub(super) fn classify(race: &mut Race, annotations: &Annotations) {
     }
 }
 
+/// The instructions of such races of heap blocks: elsewhere they do the same to other blocks, of which races of the same
+/// instructions were not told. What libraries do for everybody stands for nothing.
+pub(super) fn instructions(races: &[Race]) -> Vec<u64> {
+    let of_heap = races.iter().filter(|race| race.atomic.is_some() && matches!(race.object, Object::Heap(_)));
+    let accesses = of_heap.flat_map(|race| &race.accesses);
+    let own = accesses.filter(|access| access.stack.first().is_some_and(|frame| !is_system_module(frame)));
+    own.map(|access| access.counter).collect()
+}
+
 fn reason(race: &Race, annotations: &Annotations) -> Option<&'static str> {
     if race.kind != RaceKind::Data {
         return None;
@@ -39,14 +49,14 @@ fn reason(race: &Race, annotations: &Annotations) -> Option<&'static str> {
     if declared {
         return Some("it is declared atomic");
     }
-    if annotations.name_variable(&race.object) {
+    if annotations.name_data(race) {
         return Some("an annotation says that it is");
     }
     let [first, second] = &race.accesses;
     if is_atomic(first) && is_atomic(second) {
         return Some("both are atomic operations of the source");
     }
-    let annotated = race.accesses.iter().all(|access| is_atomic(access) || annotations.name_function_of(access));
+    let annotated = race.accesses.iter().all(|access| is_atomic(access) || annotations.name_place_of(access));
     annotated.then_some("an annotation says that its accesses are atomic operations")
 }
 

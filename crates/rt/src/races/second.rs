@@ -13,11 +13,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relive_order::Kind;
-use relive_race::{Clock, Clocks, Detail, Frontier, Pair, Standing, Told, Touch, Variables};
-use relive_sys::maps;
+use relive_race::{Clock, Clocks, Detail, Frontier, Pair, Standing, Told, Touch, Variables, pieces};
 use relive_trace::races::told::STACK_WORDS_MAX;
 use relive_trace::races::{TOLD, WATCH, word};
+use stacks::{RSP, lock_place, snapshot, stack_of_caller};
 
+mod stacks;
 mod telling;
 
 /// After so many accesses in a row that brought nothing new, those to the same bytes are not looked at up to the thread's
@@ -28,6 +29,8 @@ const REPEATED_MAX: u32 = 1000;
 pub(super) struct Second {
     detail: Detail,
     variables: Variables,
+    /// Instructions whose accesses are to synchronisation variables, wherever they are.
+    meant: BTreeSet<u64>,
     frontier: Frontier,
     records: BTreeMap<u32, Record>,
     next: u32,
@@ -114,6 +117,7 @@ impl Second {
         let mut second = Self {
             detail: Detail::new(),
             variables: Variables::new(),
+            meant: BTreeSet::new(),
             frontier: Frontier::new(),
             records: BTreeMap::new(),
             next: 0,
@@ -139,6 +143,7 @@ impl Second {
                         self.variables.insert(line * 64 + range.start..line * 64 + range.end);
                     }
                 }
+                [word::MEANT, instruction, _] => _ = self.meant.insert(instruction),
                 _ => {}
             }
         }
@@ -147,7 +152,9 @@ impl Second {
     /// The lines to watch, with the bytes of each, in order.
     pub(super) fn lines() -> BTreeMap<u64, u64> {
         let mut lines = BTreeMap::new();
-        for record in given(WATCH).chunks_exact(word::COUNT).filter(|record| record[0] != word::COUNTED) {
+        for record in
+            given(WATCH).chunks_exact(word::COUNT).filter(|record| matches!(record[0], word::RACING | word::VARIABLE))
+        {
             *lines.entry(record[1]).or_default() |= record[2];
         }
         lines
@@ -235,6 +242,9 @@ impl Second {
     pub(super) fn access(&mut self, me: u32, clocks: &mut Clocks, access: &Access) -> bool {
         self.settle(me, clocks);
         let clock = clocks.current(me).clone();
+        if self.meant.contains(&access.ip) {
+            self.make_variable(&access.range);
+        }
         self.keep(me, &clock, access);
         if self.variables.overlapping(access.range.clone()).next().is_none() {
             return self.threads.get(&me).is_none_or(|past| past.repeated < REPEATED_MAX);
@@ -246,6 +256,14 @@ impl Second {
             self.threads.entry(me).or_default().read.push(access.range.clone());
         }
         true
+    }
+
+    /// A range is a synchronisation variable from here on.
+    fn make_variable(&mut self, range: &Range<u64>) {
+        for (line, bytes) in pieces(range.clone()) {
+            self.detail.watch(line, bytes & self.detail.watched(line), bytes);
+        }
+        self.variables.insert(range.clone());
     }
 
     /// Lets the thread know what the variables told it that it has read.
@@ -417,68 +435,6 @@ fn runs(mask: u64) -> impl Iterator<Item = Range<u64>> {
         at = end;
         Some(u64::from(start)..u64::from(end))
     })
-}
-
-/// The stack pointer's number among the general registers.
-const RSP: usize = 4;
-/// Words of the stack where a lock was taken.
-const LOCK_STACK_WORDS: usize = 384;
-
-/// The stack of the calling thread, whose pointer is there.
-fn stack_of_caller(pointer: u64) -> Range<u64> {
-    if let Some(stack) = thread::current().stack {
-        return stack.bottom() as u64..(stack.bottom() + stack.size()) as u64;
-    }
-    let mut found = 0..0;
-    maps::each(|range| {
-        let range = range.start as u64..range.end as u64;
-        if range.contains(&pointer) {
-            found = range;
-        }
-    });
-    found
-}
-
-/// Where the calling thread takes a lock: without the kernel, because locks are taken often.
-fn lock_place(stack: &Range<u64>) -> Arc<Vec<u64>> {
-    let (general, ip) = translation::registers();
-    let pointer = general[RSP];
-    if !stack.contains(&pointer) || !pointer.is_multiple_of(8) {
-        return Arc::new(snapshot(&general, ip, LOCK_STACK_WORDS));
-    }
-    let count = (((stack.end - pointer) / 8) as usize).min(LOCK_STACK_WORDS);
-    let mut kept = Vec::with_capacity(registers(&general, ip).len() + count);
-    kept.extend(registers(&general, ip));
-    // SAFETY: the calling thread's own stack from its pointer up, within its mapping; others may write there meanwhile.
-    kept.extend((0..count).map(|index| unsafe { (pointer as *const u64).add(index).read_volatile() }));
-    Arc::new(kept)
-}
-
-/// The registers that an unwinder needs.
-fn registers(general: &[u64; 16], ip: u64) -> [u64; 8] {
-    const RBX: usize = 3;
-    const RBP: usize = 5;
-    let [.., r12, r13, r14, r15] = *general;
-    [ip, general[RSP], general[RBP], general[RBX], r12, r13, r14, r15]
-}
-
-/// Those registers, and words of the stack.
-fn snapshot(general: &[u64; 16], ip: u64, most: usize) -> Vec<u64> {
-    let mut words = Vec::from(registers(general, ip));
-    let mut bytes = [0u8; STACK_WORDS_MAX * 8];
-    let bytes = &mut bytes[..most.min(STACK_WORDS_MAX) * 8];
-    // Up to the end of the stack, by pages: the kernel gives a page or nothing of it.
-    let mut read = 0;
-    while read < bytes.len() {
-        let from = general[RSP] + read as u64;
-        let part = (4096 - from as usize % 4096).min(bytes.len() - read);
-        if relive_dbi::read_own_memory(from, &mut bytes[read..read + part]) < part {
-            break;
-        }
-        read += part;
-    }
-    words.extend(bytes[..read].as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)));
-    words
 }
 
 #[cfg(test)]

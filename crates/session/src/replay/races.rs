@@ -86,8 +86,11 @@ impl Replayer {
             let last = self.pass(flag::RACES_WATCHED, &folder.0)?;
             let mut found = before.clone();
             folder.told(&mut found).map_err(ReplayError::Races)?;
-            let atomics = Report::new(&found, options).atomics;
-            let new = atomics.iter().fold(false, |new, &(address, bytes)| add_variable(lines, address, bytes) || new);
+            let report = Report::new(&found, options);
+            let known = |new, &(address, bytes): &_| add_variable(lines, address, bytes) || new;
+            let new = report.atomics.iter().fold(false, known);
+            let known = |new, &instruction: &u64| lines.meant.insert(instruction) || new;
+            let new = report.atomic_instructions.iter().fold(new, known);
             if !new || !matches!(last.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
                 return Ok((found, last));
             }
@@ -145,6 +148,9 @@ pub(super) struct Lines {
     pub(super) racing: BTreeMap<u64, u64>,
     /// Lines with the bytes of a synchronisation variable, each by itself.
     variables: BTreeSet<(u64, u64)>,
+    /// Instructions whose accesses are to such variables.
+    #[serde(default)]
+    meant: BTreeSet<u64>,
 }
 
 /// Takes bytes from an address on, as bits, for those of a synchronisation variable. `false` if they all were known.
@@ -232,8 +238,9 @@ impl Scratch {
     pub(super) fn watch_and_count(&self, lines: &Lines, counted: &[u64]) -> io::Result<()> {
         let racing = lines.racing.iter().map(|(&line, &bytes)| [word::RACING, line, bytes]);
         let variables = lines.variables.iter().map(|&(line, bytes)| [word::VARIABLE, line, bytes]);
+        let meant = lines.meant.iter().map(|&instruction| [word::MEANT, instruction, 0]);
         let counted = counted.iter().map(|&instruction| [word::COUNTED, instruction, 0]);
-        let words = racing.chain(variables).chain(counted).flatten();
+        let words = racing.chain(variables).chain(meant).chain(counted).flatten();
         let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         fs::write(self.0.join(WATCH), bytes)
     }
