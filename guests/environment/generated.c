@@ -90,6 +90,31 @@ static void *thread(void *argument)
     return 0;
 }
 
+// Threads that are there before the code is: one waits in a call, one for a condition.
+static int ends[2];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t made = PTHREAD_COND_INITIALIZER;
+static int is_waiting, is_made;
+
+static void *reader(void *argument)
+{
+    char byte;
+    must_be(read(ends[0], &byte, 1) == 1);
+    *(uint64_t *)argument = ask();
+    return 0;
+}
+
+static void *waiter(void *argument)
+{
+    must(pthread_mutex_lock(&lock));
+    is_waiting = 1;
+    while (!is_made)
+        must(pthread_cond_wait(&made, &lock));
+    must(pthread_mutex_unlock(&lock));
+    *(uint64_t *)argument = ask();
+    return 0;
+}
+
 static sigjmp_buf back;
 static volatile int met;
 
@@ -139,7 +164,24 @@ int main(int count, char **words)
     must_be(threads <= MOST);
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, old;
     must_be(sigaction(SIGSEGV, &action, &old) == 0 && old.sa_handler == SIG_DFL);
+    must(pipe(ends));
+    must(pthread_create(&all[0], 0, reader, &sums[0]));
+    must(pthread_create(&all[1], 0, waiter, &sums[1]));
+    for (int waits = 0; !waits; usleep(1000)) {
+        must(pthread_mutex_lock(&lock));
+        waits = is_waiting;
+        must(pthread_mutex_unlock(&lock));
+    }
     make(words[1]);
+    must_be(write(ends[1], "x", 1) == 1);
+    must(pthread_mutex_lock(&lock));
+    is_made = 1;
+    must(pthread_cond_broadcast(&made));
+    must(pthread_mutex_unlock(&lock));
+    for (int i = 0; i < 2; i++) {
+        must(pthread_join(all[i], 0));
+        printf("before %lx\n", sums[i]);
+    }
     for (int i = 0; i < 5; i++)
         printf("time %lu\n", ask());
     must_be(prctl(PR_GET_TSC, &right) == 0 && right == PR_TSC_ENABLE);

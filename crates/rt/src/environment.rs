@@ -29,7 +29,7 @@ mod code;
 mod copied;
 mod descriptors;
 mod faults;
-mod generated;
+pub mod generated;
 pub mod heap;
 mod images;
 mod instructions;
@@ -298,6 +298,8 @@ pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
         };
         if runtime::mode() == Mode::Replay {
             replayed::say_if_done();
+        } else if generated::is_owed(thread) {
+            generated::pay(thread);
         }
         result
     }

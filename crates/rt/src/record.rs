@@ -18,6 +18,7 @@
 //! deliver a signal that was put off) raises the thread's attention word, which
 //! closes the fast path, so that it asks one question only.
 
+use crate::environment::generated;
 use crate::object::Cell;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
@@ -268,6 +269,9 @@ pub fn note_quietly(record: Record) {
 fn recorder(clock: u64) -> Option<&'static mut Thread> {
     let thread = quiet_recorder(clock)?;
     crate::deferred::deliver_put_off(thread);
+    if generated::is_owed(thread) {
+        generated::pay(thread);
+    }
     Some(thread)
 }
 

@@ -26,6 +26,7 @@ mod stops;
 pub mod strike;
 pub mod turn;
 
+use crate::environment::generated;
 use crate::object::{Cell, pack, unpack};
 use crate::races;
 use crate::report::{self, Met};
@@ -37,7 +38,7 @@ use cursor::Cursor;
 use end::{past_the_end, past_the_end_of_calls};
 use relive_order::{CheckHash, Kind};
 use relive_trace::control::{TurnSlot, cause, flag, turn as state};
-use relive_trace::record::Record;
+use relive_trace::record::{Record, instruction};
 pub use signals::{deliver_before_event, deliver_computing, deliver_due, is_due};
 pub use stops::tell_if_due;
 pub use turn::joined;
@@ -389,7 +390,13 @@ impl Replay {
             match self.values.at(self.events) {
                 Some(Record::Hash(expected)) if expected != self.hash.0 => self.hash_mismatch(expected),
                 Some(Record::Hash(_) | Record::Stream | Record::Tally { .. }) => self.values.advance(),
-                _ => return,
+                found => match found.or_else(|| self.values.at(self.events + 1)) {
+                    Some(Record::Call { number: instruction::FORBIDDEN, .. }) => {
+                        self.values.advance();
+                        generated::begin();
+                    }
+                    _ => return,
+                },
             }
         }
     }

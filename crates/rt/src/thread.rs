@@ -94,6 +94,8 @@ pub struct Thread {
     pub recorded_tid: u32,
     /// It is inside an operation that the recording knows as a whole; see [`crate::environment::unseen`].
     pub unseen: bool,
+    /// It faults at `rdtsc`; see [`crate::environment::generated`].
+    pub time_forbidden: bool,
     /// Where it stands in a replay.
     pub replay: Replay,
     next: *mut Thread,
@@ -247,6 +249,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         stack: None,
         stack_unused: Unused::default(),
         attributes: [0; 7],
+        time_forbidden: false,
         recorded_tid: 0,
         unseen: false,
         replay: Replay::idle(),

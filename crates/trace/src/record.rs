@@ -50,10 +50,12 @@ pub mod instruction {
     pub const RANDOM: u16 = 0xFFF3;
     /// `rdseed`, likewise.
     pub const SEED: u16 = 0xFFF4;
+    /// None: from here on the thread faults at `rdtsc`, because another one has made code that may have some.
+    pub const FORBIDDEN: u16 = 0xFFF5;
 
     /// The instruction of such a number.
     pub fn name(number: u16) -> Option<&'static str> {
-        const NAMES: [&str; 5] = ["rdtsc", "rdtscp", "rdpid", "rdrand", "rdseed"];
+        const NAMES: [&str; 6] = ["rdtsc", "rdtscp", "rdpid", "rdrand", "rdseed", "no rdtsc"];
         NAMES.get(usize::from(number.checked_sub(TIME)?)).copied()
     }
 }

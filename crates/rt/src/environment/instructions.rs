@@ -76,7 +76,7 @@ pub(super) fn start(handover: Option<&Handover>) {
         }
     });
     if is_writable || places.unsure_of_time() > 0 {
-        generated::forbid();
+        generated::begin();
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) unsafe fn mapped(range: &Range<usize>, fd: u32, offset: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         if outside::patch(places, range, &file, offset).unsure_of_time > 0 {
-            generated::forbid();
+            generated::begin();
         }
         super::code::redirect(range, Some(fd), offset, known);
         make_jumps(places, range, &file, offset);

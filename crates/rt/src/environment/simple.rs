@@ -1,7 +1,7 @@
 //! Calls that only ask or read, in a recording: most of all calls are of these few
 //! kinds, and what is special about the others need not be looked for.
 
-use super::{Program, descriptors, itself, output, signals, system_v};
+use super::{Program, descriptors, generated, itself, output, signals, system_v};
 use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::{held, thread, writer};
@@ -91,6 +91,9 @@ pub(super) unsafe fn carry_out(number: usize, arguments: &[usize; 6]) -> Option<
         writer::append_single(thread, number, result, relive_calls::single(outputs, arguments, result));
         if class == Class::Named {
             descriptors::follow(number, arguments, result);
+        }
+        if generated::is_owed(thread) {
+            generated::pay(thread);
         }
         Some(result)
     }
