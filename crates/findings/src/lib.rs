@@ -12,6 +12,7 @@
 
 pub mod annotations;
 pub mod fingerprint;
+pub mod images;
 mod json;
 pub mod locate;
 #[cfg(test)]

@@ -39,6 +39,7 @@ pub fn located(raw: &RawReport, relocated: &[(PathBuf, PathBuf)]) -> RawReport {
         }
     }
     found.modules = modules.into_raw();
+    found.images = raw.images.iter().map(|image| located(image, relocated)).collect();
     found
 }
 

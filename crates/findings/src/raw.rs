@@ -16,6 +16,9 @@ pub struct RawReport {
     pub threads: Vec<RawThread>,
     /// The races, in the order in which their second accesses happened.
     pub races: Vec<RawRace>,
+    /// Likewise of processes that have other modules where these are: modules, threads and races alone. Those have none
+    /// in turn.
+    pub images: Vec<RawReport>,
     /// What could not be observed.
     pub unobserved: Vec<RawUnobserved>,
     /// Where the replay left the recording, if it did.

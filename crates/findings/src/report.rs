@@ -13,6 +13,7 @@ use crate::fingerprint;
 use crate::names::{DEBUG_ROOT, Frame, Global, Local};
 use crate::raw::{AccessKind, Certainty, RaceKind, RawDivergence, RawReport, RawSegments, RawUnobserved, Setting};
 use crate::suppressions::{self, Subject, Suppressions};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// What a report is made with.
@@ -262,8 +263,8 @@ impl Report {
     /// Names, groups, hides and numbers what was found.
     pub fn new(raw: &RawReport, options: &Options) -> Self {
         let raw = &crate::locate::located(raw, &options.relocated);
-        let namer = naming::Namer::new(raw, options);
-        let mut races: Vec<Race> = raw.races.iter().map(|race| namer.race(race)).collect();
+        let namers: Vec<_> = raw.all_images().map(|image| naming::Namer::new(image, options)).collect();
+        let mut races: Vec<Race> = namers.iter().flat_map(naming::Namer::races).collect();
         for race in &mut races {
             atomics::classify(race, &options.annotations);
         }
@@ -293,12 +294,12 @@ impl Report {
             races,
             atomics,
             atomic_instructions,
-            threads: raw.threads.iter().map(|thread| namer.thread(thread)).collect(),
+            threads: naming::threads(&namers),
             unobserved: raw.unobserved.clone(),
             diverged: raw.diverged.clone(),
             complete: raw.complete,
             segments: raw.segments,
-            advice: namer.advice(),
+            advice: namers.iter().flat_map(naming::Namer::advice).collect::<BTreeSet<_>>().into_iter().collect(),
             unused: unused.map(|(rule, _)| format!("{rule} ({}:{})", rule.file, rule.line)).collect(),
         }
     }

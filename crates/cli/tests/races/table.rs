@@ -35,6 +35,9 @@ pub(crate) struct Case {
     /// Sources of shared libraries that are put next to it.
     #[serde(default)]
     plugins: Vec<String>,
+    /// Sources of other programs that are put next to it.
+    #[serde(default)]
+    programs: Vec<String>,
     /// Argument lines.
     pub(crate) runs: Vec<String>,
     /// The races.
@@ -224,12 +227,13 @@ impl Case {
     /// Builds it unless that was done before.
     pub(crate) fn program(&self) -> Result<Program, String> {
         let stem = self.guest.replace('.', "_");
-        let plugins: Vec<String> = self.plugins.iter().map(|plugin| format!("races/{plugin}")).collect();
+        let in_folder = |sources: &[String]| sources.iter().map(|it| format!("races/{it}")).collect::<Vec<_>>();
+        let (plugins, programs) = (in_folder(&self.plugins), in_folder(&self.programs));
         // Nothing else tells that the header changed.
         let mut header = DefaultHasher::new();
         read("twins.h").hash(&mut header);
         let entry = format!(
-            "name = \"races_{stem}\"\nsource = \"races/{}\"\nplugins = {plugins:?}\nflags = [\"-DTWINS={}\", \"-lm\"]\nargs = []",
+            "name = \"races_{stem}\"\nsource = \"races/{}\"\nplugins = {plugins:?}\nprograms = {programs:?}\nflags = [\"-DTWINS={}\", \"-lm\"]\nargs = []",
             self.guest,
             header.finish(),
         );
@@ -237,7 +241,8 @@ impl Case {
     }
 
     fn sources(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.guest.as_str()).chain(self.plugins.iter().map(String::as_str))
+        let others = self.plugins.iter().chain(&self.programs);
+        std::iter::once(self.guest.as_str()).chain(others.map(String::as_str))
     }
 }
 

@@ -42,6 +42,9 @@ impl Guest {
             let output = fresh.path().join(format!("{}.so", stem(plugin)));
             compile(plugin, &output, &["-shared".to_owned(), "-fPIC".to_owned()])?;
         }
+        for program in &self.programs {
+            compile(program, &fresh.path().join(stem(program)), &self.flags)?;
+        }
         compile(&self.source, &fresh.path().join(stem(&self.source)), &self.flags)?;
         // Who loses the race finds the winner's folder in place: the same program.
         if std::fs::rename(fresh.path(), folder).is_ok() {

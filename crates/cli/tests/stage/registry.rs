@@ -23,6 +23,9 @@ pub(crate) struct Guest {
     /// Sources of shared libraries that are put next to the program.
     #[serde(default)]
     pub(crate) plugins: Vec<String>,
+    /// Sources of other programs that are put next to it.
+    #[serde(default)]
+    pub(crate) programs: Vec<String>,
     /// Argument lines, split at blanks.
     pub(crate) args: Vec<String>,
     /// Whether runs with the same arguments print different things.
@@ -167,7 +170,8 @@ pub(crate) fn complaints() -> Vec<String> {
 impl Guest {
     /// Every source file, the program's first.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.source.as_str()).chain(self.plugins.iter().map(String::as_str))
+        let others = self.plugins.iter().chain(&self.programs);
+        std::iter::once(self.source.as_str()).chain(others.map(String::as_str))
     }
 }
 

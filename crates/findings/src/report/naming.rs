@@ -6,6 +6,21 @@ use crate::raw::{
     NO_THREAD, RawAccess, RawBlock, RawLock, RawOrigin, RawRace, RawReport, RawStack, RawSync, RawThread,
 };
 
+/// The threads of the whole. Where one of another image was created is told there.
+pub(super) fn threads(namers: &[Namer<'_>]) -> Vec<Thread> {
+    let Some((all, images)) = namers.split_first() else { return Vec::new() };
+    let thread = |raw: &RawThread| {
+        let told = |image: &Namer<'_>| {
+            let told = image.raw.threads.iter().find(|told| told.number == raw.number)?;
+            Some(image.calls(&told.created))
+        };
+        let created = images.iter().find_map(told);
+        let thread = all.thread(raw);
+        created.map_or(thread.clone(), |created| Thread { created, ..thread })
+    };
+    all.raw.threads.iter().map(thread).collect()
+}
+
 /// Names the parts of one raw report.
 pub(super) struct Namer<'a> {
     raw: &'a RawReport,
@@ -21,7 +36,11 @@ impl<'a> Namer<'a> {
         self.symbols.advice()
     }
 
-    pub(super) fn thread(&self, raw: &RawThread) -> Thread {
+    pub(super) fn races(&self) -> impl Iterator<Item = Race> {
+        self.raw.races.iter().map(|race| self.race(race))
+    }
+
+    fn thread(&self, raw: &RawThread) -> Thread {
         Thread {
             number: raw.number,
             name: raw.name.clone(),
@@ -31,7 +50,7 @@ impl<'a> Namer<'a> {
         }
     }
 
-    pub(super) fn race(&self, raw: &RawRace) -> Race {
+    fn race(&self, raw: &RawRace) -> Race {
         Race {
             kind: raw.kind,
             certainty: raw.certainty,

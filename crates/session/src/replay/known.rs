@@ -98,10 +98,12 @@ fn places_of(race: &Race, found: &RawReport, packed: Option<&Packed>) -> Option<
         (raw.thread, raw.event, counter_of(raw)) == (told.thread, told.event, Some(told.counter))
     };
     let pairs = |raw: &[RawAccess; 2]| raw.iter().zip(&race.accesses).all(|(raw, told)| same(raw, told));
-    let raw = found.races.iter().find(|raw| raw.address == race.address && pairs(&raw.accesses))?;
+    let in_image =
+        |image: &'_ RawReport| image.races.iter().position(|raw| raw.address == race.address && pairs(&raw.accesses));
+    let (image, raw) = found.all_images().find_map(|image| Some((image, &image.races[in_image(image)?])))?;
     let place = |access: &RawAccess| {
         let counter = counter_of(access)?;
-        let code = Code::around(counter, &found.modules, packed);
+        let code = Code::around(counter, &image.modules, packed);
         if access.stack.exact.contains(&0) {
             let counted = code.and_then(|code| code.behind_repeated()).unwrap_or(counter);
             return Some(Place { counter, instruction: counter, counted });

@@ -72,7 +72,11 @@ impl Replayer {
         }
         let mut found = RawReport::default();
         folder.told(&mut found).map_err(ReplayError::Races)?;
-        let stops = found.races.iter().find_map(|raw| stops(raw, race)).ok_or(MeetError::NotMet(race.number))?;
+        let stops = found
+            .all_images()
+            .flat_map(|image| &image.races)
+            .find_map(|raw| stops(raw, race))
+            .ok_or(MeetError::NotMet(race.number))?;
         Ok(Meeting { stops, number: race.number, folder })
     }
 

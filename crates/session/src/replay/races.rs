@@ -11,7 +11,7 @@ use relive_findings::locate::located;
 use relive_findings::raw::{
     NO_THREAD, RawAccess, RawDivergence, RawModule, RawReport, RawSegments, RawThread, RawUnobserved,
 };
-use relive_findings::{Options, Report, wire};
+use relive_findings::{Options, Report, images, wire};
 use relive_trace::control::flag;
 use relive_trace::races::word::{self, not_translated};
 use relive_trace::races::{FOUND, TOLD, WATCH};
@@ -253,10 +253,7 @@ impl Scratch {
                     let mut report = located(&report, &[]);
                     let modules = &report.modules;
                     report.races.retain(|race| !race.accesses.iter().any(|access| is_internal(access, modules)));
-                    found.modules.extend(report.modules);
-                    found.threads.extend(report.threads);
-                    found.races.extend(report.races);
-                    found.unobserved.extend(report.unobserved);
+                    images::add(found, report);
                 }
                 Err(cause) => found.unobserved.push(RawUnobserved { what: cause.to_string(), count: 1 }),
             }
