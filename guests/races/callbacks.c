@@ -42,6 +42,21 @@ static void *writing_shared(void *argument)
     return argument;
 }
 
+// Enough for the sort to move them by copying: that covers what it compares, and is the program's doing as well.
+static int many[64];
+
+static void *sorting_many(void *argument)
+{
+    qsort(many, 64, sizeof *many, plainly); // race sorts
+    return argument;
+}
+
+static void *writing_one_of_many(void *argument)
+{
+    *(volatile int *)&many[5] = 9; // race sorted
+    return argument;
+}
+
 static void *writing_unsearched(void *argument)
 {
     *(volatile int *)&numbers[1] = 4;
@@ -53,6 +68,7 @@ int main(int argc, char **argv)
     static const struct twins cases[] = {
         {"comparison", sorting, beside},
         {"compared", sorting_shared, writing_shared},
+        {"sorted", sorting_many, writing_one_of_many},
         {"not_compared", sorting_shared, writing_unsearched},
     };
     run_chosen(cases);

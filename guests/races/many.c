@@ -182,6 +182,24 @@ static void *fill_all(void *argument)
     return argument;
 }
 
+// More bytes than there is room for accesses.
+#define ALL 300000
+static volatile char all[ALL];
+
+static void *write_all(void *argument)
+{
+    for (int byte = 0; byte < ALL; byte++)
+        all[byte] = 1; // race one_of_all
+    return argument;
+}
+
+static void *write_all_too(void *argument)
+{
+    for (int byte = 0; byte < ALL; byte++)
+        all[byte] = 2; // race other_of_all
+    return argument;
+}
+
 static void *read_all(void *argument)
 {
     for (int at = 0; at < 3000; at++)
@@ -197,6 +215,7 @@ int main(int argc, char **argv)
         {"inlined", one_inlined, other_inlined},
         {"same_value", same_value, same_value},
         {"many_bytes", fill_all, read_all},
+        {"every_byte", write_all, write_all_too},
     };
     const char *name = word(argc, argv, 1, "");
     must_be(sem_init(&first, 0, 0) == 0 && sem_init(&go, 0, 0) == 0);

@@ -28,6 +28,7 @@ struct Document<'a> {
     diverged: Option<DivergedJson<'a>>,
     complete: bool,
     segments: Option<SegmentsJson>,
+    unplaced: UnplacedJson,
     advice: &'a [String],
     unused_suppressions: &'a [String],
 }
@@ -67,6 +68,12 @@ impl SegmentsJson {
 }
 
 #[derive(Serialize)]
+struct UnplacedJson {
+    bytes: u64,
+    certain: bool,
+}
+
+#[derive(Serialize)]
 struct UnobservedJson<'a> {
     what: &'a str,
     count: u64,
@@ -90,6 +97,7 @@ struct RaceJson<'a> {
     address: String,
     size: u64,
     bytes: String,
+    bytes_in_all: u64,
     object: ObjectJson<'a>,
     count: u64,
     accesses: Vec<AccessJson<'a>>,
@@ -211,6 +219,7 @@ impl<'a> Document<'a> {
             }),
             complete: report.complete,
             segments: report.segments.map(SegmentsJson::new),
+            unplaced: UnplacedJson { bytes: report.unplaced.bytes, certain: report.unplaced.certain },
             advice: &report.advice,
             unused_suppressions: &report.unused,
         }
@@ -229,6 +238,7 @@ impl<'a> RaceJson<'a> {
             address: hex(race.address),
             size: race.size(),
             bytes: hex(race.bytes),
+            bytes_in_all: race.bytes_in_all(),
             object: ObjectJson::new(report, race),
             count: race.count,
             accesses: race.accesses.iter().map(|access| AccessJson::new(report, access)).collect(),

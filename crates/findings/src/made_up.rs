@@ -1,7 +1,7 @@
 //! A report that no replay made, for tests of what is made from reports.
 
 use crate::names::{Frame, Global};
-use crate::raw::{AccessKind, Certainty, RaceKind, RawUnobserved, Setting};
+use crate::raw::{AccessKind, Certainty, RaceKind, RawUnobserved, RawUnplaced, Setting};
 use crate::report::{Access, Block, Lock, Object, Origin, Race, Report, Sync, Thread};
 
 /// `function(declared_line)` at `file:line` of the program.
@@ -167,6 +167,7 @@ pub(crate) fn report() -> Report {
             count: 2,
         }],
         diverged: None,
+        unplaced: RawUnplaced::default(),
         segments: None,
         complete: true,
         advice: vec!["/opt/libodd.so has no debug information: install it".to_owned()],

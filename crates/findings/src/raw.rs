@@ -4,6 +4,8 @@
 //! neither files nor debug information; whoever reads its findings knows nothing of how
 //! they came about. How this travels as words stands in [`crate::wire`].
 
+use std::collections::BTreeMap;
+
 /// The thread that nobody created, or that is not known.
 pub const NO_THREAD: u32 = u32::MAX;
 
@@ -27,6 +29,17 @@ pub struct RawReport {
     pub complete: bool,
     /// What a detector that keeps segments would have kept, if that was counted.
     pub segments: Option<RawSegments>,
+    /// Racing bytes of which no race was told.
+    pub unplaced: RawUnplaced,
+}
+
+/// Bytes that race in the first replay, and whose accesses the second one did not come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawUnplaced {
+    /// So many.
+    pub bytes: u64,
+    /// Nothing that the first replay does not know can order them: there are no atomics in the program.
+    pub certain: bool,
 }
 
 /// The columns of `RecPlay`'s table 2 (Ronsse, Christiaens & De Bosschere 2003), for two ways to know when a segment may be
@@ -154,6 +167,8 @@ pub struct RawRace {
     pub address: u64,
     /// The racing bytes: bit `i` stands for the byte at `address + i`.
     pub bytes: u64,
+    /// Bytes for which accesses of the same two instructions race besides, by their lines (an address divided by 64).
+    pub more: BTreeMap<u64, u64>,
     /// What happened.
     pub kind: RaceKind,
     /// How sure it is.
@@ -164,6 +179,19 @@ pub struct RawRace {
     pub accesses: [RawAccess; 2],
     /// The heap block in which the bytes lie.
     pub block: Option<RawBlock>,
+}
+
+impl RawRace {
+    /// All racing bytes that are known of, by their lines.
+    pub fn racing_lines(&self) -> BTreeMap<u64, u64> {
+        let mut lines = self.more.clone();
+        // They lie in one line as a process tells them, and anywhere in what others made.
+        for byte in (0..u64::BITS).filter(|byte| self.bytes >> byte & 1 != 0) {
+            let address = self.address.wrapping_add(byte.into());
+            *lines.entry(address / 64).or_default() |= 1 << (address % 64);
+        }
+        lines
+    }
 }
 
 /// What an access did.

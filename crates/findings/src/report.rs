@@ -11,9 +11,11 @@ mod naming;
 use crate::annotations::Annotations;
 use crate::fingerprint;
 use crate::names::{DEBUG_ROOT, Frame, Global, Local};
-use crate::raw::{AccessKind, Certainty, RaceKind, RawDivergence, RawReport, RawSegments, RawUnobserved, Setting};
+use crate::raw::{
+    AccessKind, Certainty, RaceKind, RawDivergence, RawReport, RawSegments, RawUnobserved, RawUnplaced, Setting,
+};
 use crate::suppressions::{self, Subject, Suppressions};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// What a report is made with.
@@ -61,6 +63,8 @@ pub struct Report {
     pub complete: bool,
     /// What a detector that keeps segments would have kept, if that was counted.
     pub segments: Option<RawSegments>,
+    /// Racing bytes of which no race was told.
+    pub unplaced: RawUnplaced,
     /// What would give better names, one line each.
     pub advice: Vec<String>,
     /// Rules that hid nothing, each with its file and line.
@@ -108,6 +112,8 @@ pub struct Race {
     pub address: u64,
     /// The racing bytes: bit `i` stands for the byte at `address + i`.
     pub bytes: u64,
+    /// All bytes for which accesses in these places race, by their lines (an address divided by 64).
+    pub lines: BTreeMap<u64, u64>,
     /// What lies there.
     pub object: Object,
     /// How often.
@@ -253,6 +259,11 @@ impl Race {
         u64::from(u64::BITS - self.bytes.leading_zeros())
     }
 
+    /// How many bytes race in these places.
+    pub fn bytes_in_all(&self) -> u64 {
+        self.lines.values().map(|bytes| u64::from(bytes.count_ones())).sum()
+    }
+
     /// The frames of both accesses.
     pub fn stacks(&self) -> [&[Frame]; 2] {
         [&self.accesses[0].stack, &self.accesses[1].stack]
@@ -299,6 +310,7 @@ impl Report {
             diverged: raw.diverged.clone(),
             complete: raw.complete,
             segments: raw.segments,
+            unplaced: raw.unplaced,
             advice: namers.iter().flat_map(naming::Namer::advice).collect::<BTreeSet<_>>().into_iter().collect(),
             unused: unused.map(|(rule, _)| format!("{rule} ({}:{})", rule.file, rule.line)).collect(),
         }
@@ -323,10 +335,11 @@ impl Report {
         counts
     }
 
-    /// What it comes to. A possible race alone is no race; a race stays one if the replay diverged after it.
+    /// What it comes to. A possible race alone is no race; a race stays one if the replay diverged after it, and before
+    /// it was met again.
     pub fn verdict(&self) -> Verdict {
         let counts = self.counts();
-        if counts.certain + counts.after_first > 0 {
+        if counts.certain + counts.after_first > 0 || self.unplaced.certain {
             Verdict::Races
         } else if self.diverged.is_some() || !self.complete {
             Verdict::Unfinished

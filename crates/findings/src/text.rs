@@ -74,18 +74,34 @@ impl Report {
             (0, _) => ", after the first race".to_owned(),
             (certain, after) => format!(": {certain} certain, {after} after the first race"),
         };
-        let none = races == 0;
-        let found = if none { "no data races".to_owned() } else { plural(races as u64, what) + &certainty };
+        let unplaced = self.unplaced.bytes;
+        let found = match races {
+            0 if unplaced > 0 => None,
+            0 => Some("no data races".to_owned()),
+            _ => Some(plural(races as u64, what) + &certainty),
+        };
+        let unplaced = (unplaced > 0).then(|| {
+            let race = match (self.unplaced.certain, unplaced) {
+                (true, 1) => "races",
+                (true, _) => "race",
+                (false, _) => "may race",
+            };
+            format!("{} {race}, places not found", plural(unplaced, "byte"))
+        });
         let possible = (counts.possible > 0).then(|| format!("{} possible (atomic?)", counts.possible));
         let suppressed = (counts.suppressed > 0).then(|| format!("{} suppressed", counts.suppressed));
-        let parts: Vec<String> = [Some(found), possible, suppressed].into_iter().flatten().collect();
+        let parts: Vec<String> = [found, unplaced, possible, suppressed].into_iter().flatten().collect();
         parts.join("; ")
     }
 
     fn race(&self, page: &mut Page<'_>, race: &Race) -> fmt::Result {
         page.blank()?;
         page.hanging(0, 4, Paint::Headline, &format!("#{} {}", race.number, headline(race)))?;
-        let times = if race.count > 1 { format!("; seen {} times", race.count) } else { String::new() };
+        let mut times = if race.count > 1 { format!("; seen {} times", race.count) } else { String::new() };
+        let bytes = race.bytes_in_all();
+        if bytes > race.size() {
+            times += &format!("; {bytes} bytes race in these two places");
+        }
         page.hanging(2, 4, Paint::Plain, &format!("{}{times}", words::certainty(race)))?;
         object::write(page, self, race)?;
         for (index, access) in race.accesses.iter().enumerate() {

@@ -34,6 +34,7 @@
 //! | 16 | `END` | nothing | is last |
 //! | 17 | `SNAPSHOT` | rip, rsp, rbp, rbx, r12, r13, r14, r15, then what stands from rsp upwards, at most [`STACK_WORDS_MAX`] words | what a `STACK` belongs to, in place of it |
 //! | 18 | `CONTENT` | bytes (at most 64), then the bytes as in `BUILD_ID`: of those that race the first ones side by side, as the access read or wrote them, if it is longer than a value | `ACCESS`, once at most |
+//! | 19 | `MORE` | number of a `RACE` before it, from 0 on; line (an address divided by 64), and the bytes of it that accesses of the same two instructions race for | |
 //!
 //! Kind of a race: 0 data, 1 with free, 2 use after free. Certainty: 0 certain, 1 after
 //! the first, 2 possible atomic. Kind of an access: 0 read, 1 write, 2 atomic read,
@@ -101,6 +102,7 @@ pub mod tag {
         END, Some(0);
         SNAPSHOT, None;
         CONTENT, None;
+        MORE, Some(3);
     }
 }
 

@@ -42,6 +42,7 @@ struct Remembered {
     clock: Clock,
     record: u32,
     touch: Touch,
+    inner: bool,
     bytes: u64,
 }
 
@@ -67,6 +68,8 @@ pub struct Access {
     pub touch: Touch,
     /// Which memory.
     pub range: Range<u64>,
+    /// A library made it for itself: it says less of the program than an access of the program's own, and covers none.
+    pub inner: bool,
 }
 
 /// What the caller is told.
@@ -148,7 +151,8 @@ impl Detail {
     /// An access of the thread whose clock is given. For an access to a synchronisation variable that is the clock
     /// before the variable orders anything: what only the variable itself orders is told.
     ///
-    /// Each record is told to be unused once, now or later.
+    /// Each record is told to be unused once, now or later. Until then it may stand for further accesses, of the same kind and
+    /// with the same clock.
     pub fn access(&mut self, clock: &Clock, access: &Access, tell: &mut impl FnMut(Told<'_>)) {
         let Self { lines, records } = self;
         *records.entry(u64::from(access.record)).or_default() += 1;
@@ -216,13 +220,18 @@ impl Watched {
         self.retain(records, tell, |older| {
             // A locked access races with no plain one, so it can't stand for one either.
             let apart = if access.touch == Touch::Locked && older.touch != Touch::Locked { variables } else { 0 };
-            if older.is_covered(clock, access.touch) {
+            if older.is_covered(clock, access.touch) && (older.inner || !access.inner) {
                 older.bytes &= !bytes | apart;
             }
             older.bytes != 0
         });
+        if let Some(same) = self.accesses.iter_mut().find(|older| older.record == access.record) {
+            same.bytes |= bytes;
+            return;
+        }
         *records.entry(u64::from(access.record)).or_default() += 1;
-        self.accesses.push(Remembered { clock: clock.clone(), record: access.record, touch: access.touch, bytes });
+        let Access { record, touch, inner, .. } = *access;
+        self.accesses.push(Remembered { clock: clock.clone(), record, touch, inner, bytes });
     }
 
     fn retain(

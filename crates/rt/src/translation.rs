@@ -19,7 +19,8 @@ use relive_sys::syscall::{self, number::MPROTECT, syscall6};
 use relive_trace::control::flag;
 
 pub(crate) use noting::{
-    covers, lines_of, look, look_at_all, memory_for_others, passes, registers, take_accesses, touched_lines, unknown,
+    covers, is_of_runtime, lines_of, look, look_at_all, memory_for_others, passes, registers, take_accesses,
+    touched_lines, unknown,
 };
 pub(crate) use relive_dbi::Elsewhere;
 

@@ -80,6 +80,8 @@ struct Instrument {
     flags: u32,
     /// Where it leaves what it finds.
     races: Option<PathBuf>,
+    /// How many bytes are watched there.
+    watched: u64,
 }
 
 /// What may be other than recorded.
@@ -230,7 +232,7 @@ impl Replayer {
     /// Under the translator, with a tool that inserts nothing.
     #[must_use]
     pub fn translated(self) -> Self {
-        Self { instrument: Instrument { flags: flag::TRANSLATED, races: None }, ..self }
+        Self { instrument: Instrument { flags: flag::TRANSLATED, ..Instrument::default() }, ..self }
     }
 
     /// Of all its processes, replays only the one with this number.

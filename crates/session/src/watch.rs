@@ -34,6 +34,10 @@ const CHILDREN_MIN: Duration = Duration::from_secs(10);
 const READ: i64 = 0;
 /// So many times longer may a thread compute that looks for the passage at which a signal struck.
 const LOOKING: u32 = 60;
+/// So many times longer may a thread compute for which the detector of races works,
+const WORKING: u32 = 20;
+/// and so much longer for each byte that the detector watches.
+const WORKING_PER_BYTE: Duration = Duration::from_micros(20);
 const WAIT4: i64 = 61;
 const FUTEX: i64 = 202;
 const WAITID: i64 = 247;
@@ -108,6 +112,11 @@ pub struct Watch {
     have_calls: Vec<bool>,
     derived: bool,
     outside_max: Duration,
+    working_max: Duration,
+    /// What the detector of races has done, as the slots tell.
+    detected: u64,
+    /// Processor time of the busiest thread since the last event, as long as the detector worked.
+    working: Duration,
     progress: u64,
     since: Instant,
     looked: Instant,
@@ -136,11 +145,15 @@ impl Watch {
     /// Over a replay of threads with so many events each, whose recording took `recorded`; by a learnt order or not.
     pub fn new(totals: Vec<u64>, recorded: Duration, derived: bool, now: Instant) -> Self {
         let count = totals.len();
+        let outside_max = OUTSIDE_MIN.max(recorded * 2);
         Self {
             totals,
             have_calls: vec![false; count],
             derived,
-            outside_max: OUTSIDE_MIN.max(recorded * 2),
+            outside_max,
+            working_max: outside_max * WORKING,
+            detected: 0,
+            working: Duration::ZERO,
             progress: u64::MAX,
             since: now,
             looked: now,
@@ -155,6 +168,13 @@ impl Watch {
     #[must_use]
     pub fn with_calls(self, have_calls: Vec<bool>) -> Self {
         Self { have_calls, ..self }
+    }
+
+    /// The same, with so many bytes that the detector of races watches.
+    #[must_use]
+    pub fn watching(mut self, bytes: u64) -> Self {
+        self.working_max += WORKING_PER_BYTE * u32::try_from(bytes).unwrap_or(u32::MAX);
+        self
     }
 
     /// Every recorded event has run.
@@ -181,6 +201,10 @@ impl Watch {
             (self.progress, self.since, self.rest_since) = (progress, now, None);
             self.running.fill(None);
             self.gone.fill(false);
+            self.working = Duration::ZERO;
+            return Verdict::Going;
+        }
+        if self.is_looked_at(slots, kernel, now) {
             return Verdict::Going;
         }
         if let Some(thread) = self.vanished(slots, kernel) {
@@ -197,6 +221,28 @@ impl Watch {
         }
         self.rest_since = None;
         if any_runs { self.look_at_running(slots, kernel, now) } else { self.look_at_waiting(slots, kernel, now) }
+    }
+
+    /// Whether the detector of races works, and has not yet worked for longer than the program can have been busy: what a
+    /// thread computes meanwhile is no spinning.
+    fn is_looked_at(&mut self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> bool {
+        let looked = slots.iter().fold(0u64, |sum, slot| sum.wrapping_add(slot.looked.load(Relaxed)));
+        if looked == std::mem::replace(&mut self.detected, looked) || self.working >= self.working_max {
+            return false;
+        }
+        let mut most = 0;
+        for (running, slot) in self.running.iter_mut().zip(slots) {
+            let runs = slot.state.load(Acquire) == turn::RUNNING && slot.tid.load(Relaxed) != 0;
+            let state = || kernel.state(slot.pid.load(Relaxed), slot.tid.load(Relaxed));
+            let new = runs.then(state).flatten().map(|state| Running { ticks: state.ticks, slept: false });
+            if let (Some(before), Some(new)) = (&*running, &new) {
+                most = most.max(new.ticks.saturating_sub(before.ticks));
+            }
+            *running = new;
+        }
+        self.working += Duration::from_secs(most) / TICKS_PER_SECOND;
+        (self.since, self.rest_since) = (now, None);
+        true
     }
 
     /// How long nothing has happened.

@@ -310,6 +310,8 @@ pub struct TurnSlot {
     pub wants: AtomicU64,
     /// System calls that it has taken from its stream.
     pub calls: AtomicU64,
+    /// How often the detector of races has worked for it: such a thread takes longer, and does not spin.
+    pub looked: AtomicU64,
     /// Futex: raised when `wake_at` was reached.
     pub sequence: AtomicU32,
     /// One of [`turn`].

@@ -20,6 +20,10 @@ impl Real {
         Self { address: AtomicUsize::new(0), name, version }
     }
 
+    pub(crate) const fn name(&self) -> &'static CStr {
+        self.name
+    }
+
     /// Its address; looked up now if it wasn't.
     #[inline(always)]
     pub(crate) fn address(&self) -> usize {

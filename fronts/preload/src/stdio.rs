@@ -17,6 +17,7 @@
 
 mod life;
 pub(crate) mod list;
+mod memory;
 mod message;
 mod real;
 mod stream;
@@ -141,8 +142,10 @@ fn on(call: &mut Operating, which: Which) -> usize {
     if call.state == START {
         call.state = RUNNING;
         begin(call, stream_of(call, which));
+        memory::begins(call);
         return call.subject.real.address();
     }
+    memory::ends(call);
     end(call);
     0
 }
@@ -272,8 +275,10 @@ fn bare(call: &mut Operating, which: Which) -> usize {
         call.state = RUNNING;
         call.own[STREAM] = 0;
         begin_alone(call, stream_of(call, which));
+        memory::begins(call);
         return call.subject.real.address();
     }
+    memory::ends(call);
     end(call);
     0
 }

@@ -14,7 +14,7 @@ type Place = Vec<(Option<String>, String, u64)>;
 type Key = (RaceKind, bool, [Place; 2]);
 
 /// One race a pair of places and kind, in the order of the first; of equal pairs the more certain one speaks, with
-/// the sum of the counts. Possible races are never put together with others.
+/// the sum of the counts and all bytes. Possible races are never put together with others.
 pub(super) fn group(races: Vec<Race>) -> Vec<Race> {
     let mut groups: Vec<Race> = Vec::new();
     let mut known: BTreeMap<Key, usize> = BTreeMap::new();
@@ -25,10 +25,12 @@ pub(super) fn group(races: Vec<Race>) -> Vec<Race> {
             continue;
         };
         let count = group.count.saturating_add(race.count);
+        let mut lines = std::mem::take(&mut group.lines);
+        race.lines.iter().for_each(|(&line, bytes)| *lines.entry(line).or_default() |= bytes);
         if race.certainty < group.certainty {
             *group = race;
         }
-        group.count = count;
+        (group.count, group.lines) = (count, lines);
     }
     groups
 }

@@ -56,6 +56,7 @@ impl<'a> Namer<'a> {
             certainty: raw.certainty,
             address: raw.address,
             bytes: raw.bytes,
+            lines: raw.racing_lines(),
             object: self.object(raw),
             count: raw.count,
             accesses: [self.access(&raw.accesses[0]), self.access(&raw.accesses[1])],

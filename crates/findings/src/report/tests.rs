@@ -6,7 +6,7 @@ use crate::made_up;
 use crate::names::{Frame, Global, Local};
 use crate::raw::{
     AccessKind, Certainty, NO_THREAD, RaceKind, RawAccess, RawBlock, RawDivergence, RawModule, RawOrigin, RawRace,
-    RawReport, RawStack, RawThread,
+    RawReport, RawStack, RawThread, RawUnplaced,
 };
 use crate::report::{Object, atomics};
 use crate::suppressions::Suppressions;
@@ -93,6 +93,32 @@ fn only_certain_races_and_those_after_make_a_verdict() {
     assert_eq!(Report::new(&after, &Options::default()).verdict(), Verdict::Races);
     let instead = RawReport { diverged, ..raw(vec![]) };
     assert_eq!(Report::new(&instead, &Options::default()).verdict(), Verdict::Unfinished);
+}
+
+#[test]
+fn bytes_of_the_same_places_are_counted_once() {
+    let more = |lines: &[(u64, u64)]| RawRace {
+        more: lines.iter().copied().collect(),
+        ..race(Certain, &[0x10, 0x20, 0x30], &[0x40, 0x50])
+    };
+    // 8 bytes of the races themselves, in line 0x40.
+    let found = report(vec![more(&[(0x40, 0x1f), (0x41, u64::MAX)]), more(&[(0x41, 1), (0x42, 3)])]);
+    assert_eq!((found.races.len(), found.races[0].bytes_in_all()), (1, 9 + 64 + 2));
+}
+
+#[test]
+fn bytes_that_race_stay_a_race_if_the_second_replay_is_cut() {
+    let of = |races, bytes, certain| {
+        let diverged = Some(RawDivergence::default());
+        let found = RawReport { diverged, unplaced: RawUnplaced { bytes, certain }, ..raw(races) };
+        let report = Report::new(&found, &Options::default());
+        (report.verdict(), report.summary())
+    };
+    let words = |verdict, words: &str| (verdict, words.to_owned());
+    assert_eq!(of(vec![], 7, true), words(Verdict::Races, "7 bytes race, places not found"));
+    assert_eq!(of(vec![], 7, false), words(Verdict::Unfinished, "7 bytes may race, places not found"));
+    let one = of(vec![race(Certain, &[1], &[2])], 1, true);
+    assert_eq!(one, words(Verdict::Races, "1 data race; 1 byte races, places not found"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::raw::{
     AccessKind, Certainty, RaceKind, RawAccess, RawBlock, RawDivergence, RawLock, RawModule, RawOrigin, RawRace,
     RawReport, RawStack, RawSync, RawThread, RawUnobserved, Setting, Snapshot,
 };
+use std::collections::BTreeMap;
 
 /// Settings from here on are signals.
 const SIGNAL: u64 = 256;
@@ -139,6 +140,12 @@ impl<'a> Reader<'a> {
             tag::MODULE => report.modules.push(self.module()?),
             tag::THREAD => report.threads.push(self.thread()?),
             tag::RACE => report.races.push(self.race()?),
+            tag::MORE => {
+                let more = self.expect(tag::MORE)?;
+                let race = usize::try_from(more.words[0]).ok().and_then(|number| report.races.get_mut(number));
+                let race = more.value("the number of a race", more.words[0], race)?;
+                *race.more.entry(more.words[1]).or_default() |= more.words[2];
+            }
             tag::UNOBSERVED => {
                 let count = self.expect(tag::UNOBSERVED)?.words[0];
                 report.unobserved.push(RawUnobserved { what: self.text()?, count });
@@ -199,7 +206,8 @@ impl<'a> Reader<'a> {
                         None if found < 2 => Stop::Torn,
                         _ => record.wrong(Problem::Accesses(found)).into(),
                     })?;
-                    return Ok(RawRace { address, bytes, kind, certainty, count, accesses, block });
+                    let more = BTreeMap::new();
+                    return Ok(RawRace { address, bytes, more, kind, certainty, count, accesses, block });
                 }
             }
             if accesses.len() > 2 {

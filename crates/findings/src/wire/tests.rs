@@ -6,7 +6,7 @@ use crate::raw::{
     AccessKind, Certainty, NO_THREAD, RaceKind, RawAccess, RawBlock, RawDivergence, RawLock, RawModule, RawOrigin,
     RawRace, RawReport, RawStack, RawSync, RawThread, RawUnobserved, Setting, Snapshot,
 };
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
@@ -118,6 +118,9 @@ fn encode(report: &RawReport) -> Vec<u64> {
     report.modules.iter().for_each(|module| encoder.module(module));
     report.threads.iter().for_each(|thread| encoder.thread(thread));
     report.races.iter().for_each(|race| encoder.race(race));
+    for (number, race) in (0..).zip(&report.races) {
+        race.more.iter().for_each(|(&line, &bytes)| encoder.record(tag::MORE, &[number, line, bytes]));
+    }
     for one in &report.unobserved {
         encoder.record(tag::UNOBSERVED, &[one.count]);
         encoder.text(&one.what);
@@ -224,10 +227,12 @@ fn races() -> impl Strategy<Value = RawRace> {
     let kind = prop::sample::select(vec![RaceKind::Data, RaceKind::Free, RaceKind::UseAfterFree]);
     let certainty = prop::sample::select(vec![Certainty::Certain, Certainty::AfterFirst, Certainty::PossibleAtomic]);
     let accesses = [accesses(), accesses()];
-    (any::<[u64; 2]>(), 1u64.., kind, certainty, accesses, option::of(blocks())).prop_map(
-        |([address, count], bytes, kind, certainty, accesses, block)| RawRace {
+    let bytes = (1u64.., btree_map(any::<u64>(), any::<u64>(), 0..3));
+    (any::<[u64; 2]>(), bytes, kind, certainty, accesses, option::of(blocks())).prop_map(
+        |([address, count], (bytes, more), kind, certainty, accesses, block)| RawRace {
             address,
             bytes,
+            more,
             kind,
             certainty,
             count,
@@ -249,7 +254,7 @@ prop_compose! {
         ),
         complete in any::<bool>(),
     ) -> RawReport {
-        RawReport { modules, threads, races, unobserved, diverged, complete, segments: None }
+        RawReport { modules, threads, races, unobserved, diverged, complete, ..RawReport::default() }
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn observe(events: &[Event]) -> (Vec<Found>, Vec<u32>) {
                     Kept::Write => Touch::Write,
                     Kept::Free => Touch::Free,
                 };
-                let access = Access { record: at as u32, touch, range: range.clone() };
+                let access = Access { record: at as u32, touch, range: range.clone(), inner: false };
                 detail.access(clocks.current(event.thread), &access, &mut tell);
             }
             (What::Fresh(range), _) => detail.fresh(range.clone(), &mut tell),
@@ -127,7 +127,7 @@ fn pairs(
     range: core::ops::Range<u64>,
 ) -> Vec<(u32, u64, bool)> {
     let mut pairs = Vec::new();
-    detail.access(clock, &Access { record, touch, range }, &mut |told| {
+    detail.access(clock, &Access { record, touch, range, inner: false }, &mut |told| {
         if let Told::Pair(pair) = told {
             pairs.push((pair.older.0, pair.bytes, pair.perhaps_atomic));
         }
@@ -172,10 +172,60 @@ fn locked_accesses_to_other_bytes_are_writes() {
 fn what_is_not_watched_is_not_remembered() {
     let (clocks, mut detail) = case();
     let mut unused = Vec::new();
-    let access = Access { record: 7, touch: Touch::Write, range: 64..200 };
+    let access = Access { record: 7, touch: Touch::Write, range: 64..200, inner: false };
     detail.access(clocks.current(1), &access, &mut |told| match told {
         Told::Unused(record) => unused.push(record),
         Told::Pair(pair) => panic!("{pair:?}"),
     });
     assert_eq!((unused, detail.watched(1), detail.watched(0)), (vec![7], 0, u64::MAX));
+}
+
+#[test]
+fn a_record_may_stand_for_several_accesses_of_a_segment() {
+    let (mut clocks, mut detail) = (Clocks::new(), Detail::new());
+    (0..2).for_each(|line| detail.watch(line, u64::MAX, 0));
+    clocks.start(0).unwrap();
+    clocks.create(0, 1).unwrap();
+    let (mut unused, mut pairs) = (vec![], vec![]);
+    let mut access = |detail: &mut Detail, thread: u32, record: u32, at: u64| {
+        let access = Access { record, touch: Touch::Write, range: at..at + 1, inner: false };
+        detail.access(clocks.current(thread), &access, &mut |told| match told {
+            Told::Unused(record) => unused.push(record),
+            Told::Pair(pair) => pairs.push((pair.older.0, pair.newer.0, pair.line, pair.bytes)),
+        });
+    };
+    (0..128).for_each(|at| access(&mut detail, 0, 7, at));
+    assert!(detail.bytes() < 1024, "one entry a line: {}", detail.bytes());
+    access(&mut detail, 1, 8, 5);
+    access(&mut detail, 1, 8, 70);
+    detail.fresh(0..128, &mut |told| {
+        if let Told::Unused(record) = told {
+            unused.push(record);
+        }
+    });
+    assert_eq!(pairs, [(7, 8, 0, 1 << 5), (7, 8, 1, 1 << 6)]);
+    unused.sort_unstable();
+    assert_eq!(unused, [7, 8], "each once, when nothing remembers it");
+}
+
+#[test]
+fn an_access_within_a_library_covers_none_of_the_program() {
+    let (mut clocks, mut detail) = (Clocks::new(), Detail::new());
+    detail.watch(0, u64::MAX, 0);
+    clocks.start(0).unwrap();
+    clocks.create(0, 1).unwrap();
+    let mut pairs = vec![];
+    let mut access = |thread: u32, record: u32, touch: Touch, inner: bool| {
+        let access = Access { record, touch, range: 0..4, inner };
+        detail.access(clocks.current(thread), &access, &mut |told| {
+            if let Told::Pair(pair) = told {
+                pairs.push((pair.older.0, pair.newer.0));
+            }
+        });
+    };
+    access(0, 1, Touch::Read, false);
+    access(0, 2, Touch::Read, true);
+    access(0, 3, Touch::Read, true);
+    access(1, 4, Touch::Write, false);
+    assert_eq!(pairs, [(1, 4), (3, 4)]);
 }

@@ -13,17 +13,22 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relive_order::Kind;
-use relive_race::{Clock, Clocks, Detail, Frontier, Pair, Standing, Told, Touch, Variables, pieces};
+use relive_race::{Clock, Clocks, Detail, Epoch, Frontier, Standing, Touch, Variables, pieces};
 use relive_trace::races::told::STACK_WORDS_MAX;
 use relive_trace::races::{TOLD, WATCH, word};
-use stacks::{RSP, lock_place, snapshot, stack_of_caller};
 
 mod stacks;
 mod telling;
+mod told;
+
+use stacks::{RSP, Stack, Stacks, stack_of_caller};
+use told::{Met, Told, runs};
 
 /// After so many accesses in a row that brought nothing new, those to the same bytes are not looked at up to the thread's
 /// next event. A race of another instruction there, which would be one more pair of the same bytes, is missed then.
 const REPEATED_MAX: u32 = 1000;
+/// From so many accesses on that are kept, those of one instruction, one way to it and one segment are kept as one.
+const APART_MAX: usize = 1 << 14;
 
 /// What is known of watched bytes.
 pub(super) struct Second {
@@ -34,8 +39,10 @@ pub(super) struct Second {
     frontier: Frontier,
     records: BTreeMap<u32, Record>,
     next: u32,
-    /// Pairs of instructions, with what they did, that were told.
-    told: BTreeSet<(u64, u64, relive_race::Kind, bool)>,
+    stacks: Stacks,
+    told: Told,
+    /// The files whose code was mapped when the last race was told.
+    modules: Vec<u64>,
     threads: BTreeMap<u32, Past>,
     /// By their addresses.
     blocks: BTreeMap<u64, Block>,
@@ -43,22 +50,31 @@ pub(super) struct Second {
     begun: bool,
 }
 
-/// An access.
-#[derive(Clone)]
+/// An access, or several that differ in their address.
 struct Record {
     thread: u32,
     event: u64,
+    /// Whether it stands for several: the address and the passes are those of the first.
+    several: bool,
     /// How often it came to the counted instructions since then.
     passes: [u64; 2],
     touch: Touch,
     address: u64,
     size: u64,
     content: Kept,
-    /// rip, rsp, rbp, rbx, r12 to r15, then the words at rsp.
-    snapshot: Vec<u64>,
+    stack: Stack,
     locks: Vec<Held>,
     before: Option<Operation>,
     after: Option<Operation>,
+}
+
+impl Record {
+    /// Whether a function of the C runtime did it that another one of the runtime has called: most of those that count
+    /// have nothing on the stack but the address to which they return.
+    fn is_inner(&self) -> bool {
+        let [caller, instruction] = [stacks::top(&self.stack), Some(self.stack[0])];
+        [instruction, caller].iter().all(|code| code.is_some_and(translation::is_of_runtime))
+    }
 }
 
 /// A lock that a thread holds.
@@ -67,7 +83,7 @@ struct Held {
     key: u64,
     shared: bool,
     /// Where it was taken.
-    taken: Arc<Vec<u64>>,
+    taken: Stack,
 }
 
 #[derive(Clone, Copy)]
@@ -86,6 +102,9 @@ struct Past {
     open: Vec<u32>,
     /// Accesses in a row, since then, of which nothing new could come.
     repeated: u32,
+    /// Records that stand for several accesses of the segment with this epoch, behind this event, by instruction, stack
+    /// and what was done.
+    several: (Option<(Epoch, u64)>, BTreeMap<(u64, usize, u8), u32>),
     /// Synchronisation variables that it has read since, of which it may know more by now: see [`Second::settle`].
     read: Vec<Range<u64>>,
     /// How often it had come to the counted instructions by then.
@@ -101,7 +120,7 @@ struct Past {
 /// Who did something to a thread or a block, and where.
 struct Origin {
     thread: u32,
-    snapshot: Vec<u64>,
+    stack: Stack,
 }
 
 /// A block of the heap with watched bytes.
@@ -121,7 +140,9 @@ impl Second {
             frontier: Frontier::new(),
             records: BTreeMap::new(),
             next: 0,
-            told: BTreeSet::new(),
+            stacks: Stacks::new(),
+            told: Told::default(),
+            modules: Vec::new(),
             threads: BTreeMap::new(),
             blocks: BTreeMap::new(),
             ledger: Ledger::new(TOLD),
@@ -136,7 +157,10 @@ impl Second {
     fn watch(&mut self) {
         for record in given(WATCH).chunks_exact(word::COUNT) {
             match *record {
-                [word::RACING, line, bytes] => self.detail.watch(line, bytes, 0),
+                [word::RACING, line, bytes] => {
+                    self.detail.watch(line, bytes, 0);
+                    runs(bytes).for_each(|run| self.told.watch(line * 64 + run.start..line * 64 + run.end));
+                }
                 [word::VARIABLE, line, bytes] => {
                     self.detail.watch(line, bytes, bytes);
                     for range in runs(bytes) {
@@ -176,8 +200,33 @@ impl Second {
     }
 
     pub(super) fn created(&mut self, me: u32, child: u32) {
-        self.threads.entry(child).or_default().created = Some(Origin::here(me));
-        self.has_stack(me, translation::registers().0[RSP]);
+        let origin = self.here(me);
+        self.threads.entry(child).or_default().created = Some(origin);
+    }
+
+    /// The calling thread, at the call by which it is here.
+    fn here(&mut self, me: u32) -> Origin {
+        Origin { thread: me, stack: self.stack_here(me, STACK_WORDS_MAX) }
+    }
+
+    fn stack_here(&mut self, me: u32, words: usize) -> Stack {
+        let (general, ip) = translation::registers();
+        self.has_stack(me, general[RSP]);
+        let Self { stacks, threads, .. } = self;
+        stacks.of(&general, ip, &threads.entry(me).or_default().stack, words)
+    }
+
+    /// Other files may be mapped from here on.
+    pub(super) fn code_changes(&mut self) {
+        self.stacks.code_changes();
+    }
+
+    /// Writes what waits to be written.
+    pub(super) fn flush(&mut self, all: bool) {
+        let words = self.told.take(all);
+        if !words.is_empty() {
+            self.ledger.append(&words);
+        }
     }
 
     /// The calling thread runs on a stack: others that had it are gone.
@@ -200,7 +249,7 @@ impl Second {
             self.blocks.remove(&start);
         }
         if self.detail.watches(block) {
-            let new = Block { size: asked, allocated: Origin::here(me), freed: None };
+            let new = Block { size: asked, allocated: self.here(me), freed: None };
             self.blocks.insert(block.start, new);
         }
     }
@@ -213,7 +262,9 @@ impl Second {
 
     /// An event of a thread: the nearest one behind its accesses since the last.
     pub(super) fn event(&mut self, me: u32, kind: Kind, key: u64) {
-        self.has_stack(me, translation::registers().0[RSP]);
+        self.flush(true);
+        let takes = matches!(kind, Kind::Lock | Kind::SpinLock | Kind::WriteLock | Kind::ReadLock | Kind::Wake)
+            .then(|| self.stack_here(me, stacks::LOCK_WORDS));
         let now = Operation { event: thread::current().replay.events() + 1, kind, key };
         let past = self.threads.entry(me).or_default();
         for record in past.open.drain(..) {
@@ -225,10 +276,10 @@ impl Second {
         past.repeated = 0;
         past.passed = translation::passes();
         let shared = kind == Kind::ReadLock;
+        if let Some(taken) = takes {
+            past.locks.push(Held { key, shared, taken });
+        }
         match kind {
-            Kind::Lock | Kind::SpinLock | Kind::WriteLock | Kind::ReadLock | Kind::Wake => {
-                past.locks.push(Held { key, shared, taken: lock_place(&past.stack) });
-            }
             Kind::Unlock | Kind::SpinUnlock | Kind::RwUnlock | Kind::WaitRelease => {
                 if let Some(at) = past.locks.iter().rposition(|held| held.key == key) {
                     past.locks.remove(at);
@@ -280,8 +331,9 @@ impl Second {
     }
 
     pub(super) fn free(&mut self, me: u32, clock: &Clock, range: Range<u64>) {
-        if let Some(block) = self.blocks.get_mut(&range.start) {
-            block.freed = Some(Origin::here(me));
+        if self.blocks.contains_key(&range.start) {
+            let freed = self.here(me);
+            self.blocks.entry(range.start).and_modify(|block| block.freed = Some(freed));
         }
         self.by_runtime(me, clock, Touch::Free, range);
     }
@@ -298,38 +350,23 @@ impl Second {
 
     fn keep(&mut self, me: u32, clock: &Clock, access: &Access) {
         self.has_stack(me, access.general[RSP]);
-        // Loops over racing data: the stack is what costs.
+        // Loops over racing data.
         let records = &self.records;
-        let here = |record| records.get(&record).is_some_and(|kept| kept.snapshot[0] == access.ip);
+        let here = |record| records.get(&record).is_some_and(|kept| kept.stack[0] == access.ip);
         let past = self.threads.entry(me).or_default();
         if self.detail.knows(clock, access.touch, &access.range, here) {
             past.repeated = past.repeated.saturating_add(1);
             return;
         }
         past.repeated = 0;
-        let record = self.next;
-        self.next = self.next.wrapping_add(1);
-        past.open.push(record);
-        let kept = Record {
-            thread: me,
-            event: thread::current().replay.events(),
-            passes: since(past.passed, translation::passes()),
-            touch: access.touch,
-            address: access.range.start,
-            size: access.range.end - access.range.start,
-            content: Kept::of(&access.content, &access.range, &self.detail),
-            snapshot: snapshot(&access.general, access.ip, STACK_WORDS_MAX),
-            locks: past.locks.clone(),
-            before: past.last,
-            after: None,
-        };
-        self.records.insert(record, kept);
+        let record = self.record(me, clock, access);
+        let inner = self.records.get(&record).is_some_and(Record::is_inner);
         let mut unused = Vec::new();
         let mut pairs = Vec::new();
-        let touched = relive_race::Access { record, touch: access.touch, range: access.range.clone() };
+        let touched = relive_race::Access { record, touch: access.touch, range: access.range.clone(), inner };
         self.detail.access(clock, &touched, &mut |told| match told {
-            Told::Pair(pair) => pairs.push(Met::of(&pair)),
-            Told::Unused(record) => unused.push(record),
+            relive_race::Told::Pair(pair) => pairs.push(Met::of(&pair)),
+            relive_race::Told::Unused(record) => unused.push(record),
         });
         for met in pairs {
             self.tell(&met);
@@ -339,10 +376,53 @@ impl Second {
         }
     }
 
+    /// The number under which an access is kept.
+    fn record(&mut self, me: u32, clock: &Clock, access: &Access) -> u32 {
+        let Self { detail, stacks, threads, records, .. } = self;
+        let past = threads.entry(me).or_default();
+        let event = thread::current().replay.events();
+        let stack = stacks.of(&access.general, access.ip, &past.stack, STACK_WORDS_MAX);
+        let several = records.len() >= APART_MAX;
+        // Of those without one only the instruction is known.
+        let way = if stacks::is_whole(&stack) { Arc::as_ptr(&stack).addr() } else { 0 };
+        let like = (access.ip, way, access.touch as u8);
+        if several {
+            let segment = Some((clock.epoch(), event));
+            if past.several.0 != segment {
+                past.several = (segment, BTreeMap::new());
+            }
+            if let Some(&known) = past.several.1.get(&like).filter(|&known| records.contains_key(known)) {
+                return known;
+            }
+        }
+        let record = self.next;
+        self.next = self.next.wrapping_add(1);
+        if several {
+            past.several.1.insert(like, record);
+        }
+        past.open.push(record);
+        let kept = Record {
+            thread: me,
+            event,
+            several,
+            passes: since(past.passed, translation::passes()),
+            touch: access.touch,
+            address: access.range.start,
+            size: access.range.end - access.range.start,
+            content: Kept::of(&access.content, &access.range, detail),
+            stack,
+            locks: past.locks.clone(),
+            before: past.last,
+            after: None,
+        };
+        records.insert(record, kept);
+        record
+    }
+
     pub(super) fn fresh(&mut self, range: Range<u64>) {
         let Self { detail, records, .. } = self;
         detail.fresh(range, &mut |told| {
-            if let Told::Unused(record) = told {
+            if let relive_race::Told::Unused(record) = told {
                 records.remove(&record);
             }
         });
@@ -354,10 +434,11 @@ impl Second {
             return;
         }
         self.frontier.add(&met.clocks[0], &met.clocks[1]);
+        let block = self.block_of(met.address()).map(|(start, _)| start);
         let [Some(older), Some(newer)] = met.records.map(|record| self.records.get(&record)) else { return };
-        let places = (older.snapshot[0], newer.snapshot[0]);
-        if !self.told.insert((places.0, places.1, met.kind, met.perhaps_atomic)) {
-            return;
+        let pair = (older.stack[0], newer.stack[0], met.kind, met.perhaps_atomic);
+        if !self.told.is_new(pair, met, block) {
+            return self.flush(false);
         }
         let certain = self.frontier.order().standing(&met.clocks[0], &met.clocks[1]) == Standing::First;
         let mut words = Vec::new();
@@ -377,64 +458,17 @@ impl Second {
             self.ledger.append(&telling::header());
         }
         // Which files stand where may have changed since the last race.
-        self.ledger.append(&telling::modules());
-        self.ledger.append(&words);
-    }
-}
-
-impl Origin {
-    /// The calling thread, at the call by which it is here.
-    fn here(thread: u32) -> Self {
-        let (general, ip) = translation::registers();
-        Self { thread, snapshot: snapshot(&general, ip, STACK_WORDS_MAX) }
-    }
-}
-
-/// What the detector said of a pair.
-struct Met {
-    line: u64,
-    bytes: u64,
-    kind: relive_race::Kind,
-    perhaps_atomic: bool,
-    records: [u32; 2],
-    clocks: [Clock; 2],
-}
-
-impl Met {
-    fn of(pair: &Pair<'_>) -> Self {
-        Self {
-            line: pair.line,
-            bytes: pair.bytes,
-            kind: pair.kind,
-            perhaps_atomic: pair.perhaps_atomic,
-            records: [pair.older.0, pair.newer.0],
-            clocks: [pair.older_clock.clone(), pair.newer_clock.clone()],
+        let modules = telling::modules();
+        if modules != self.modules {
+            self.ledger.append(&modules);
+            self.modules = modules;
         }
-    }
-
-    /// The first racing byte.
-    fn address(&self) -> u64 {
-        self.line * 64 + u64::from(self.bytes.trailing_zeros())
+        self.ledger.append(&words);
     }
 }
 
 fn since(before: [u64; 2], now: [u64; 2]) -> [u64; 2] {
     [now[0] - before[0], now[1] - before[1]]
-}
-
-/// The bits of a mask as ranges.
-fn runs(mask: u64) -> impl Iterator<Item = Range<u64>> {
-    let mut at = 0;
-    core::iter::from_fn(move || {
-        let left = mask.checked_shr(at).unwrap_or(0);
-        if left == 0 {
-            return None;
-        }
-        let start = at + left.trailing_zeros();
-        let end = start + (mask >> start).trailing_ones();
-        at = end;
-        Some(u64::from(start)..u64::from(end))
-    })
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::tally::Tally;
 use super::{Act, Pass, Take};
 use crate::object::{self, Cell};
 use crate::runtime;
+use crate::thread;
 use crate::translation;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -140,7 +141,12 @@ impl State {
                 self.hand_over(me);
             }
             Act::Forked => self.fork(me),
-            Act::Fresh(range) => self.fresh(me, range),
+            Act::Fresh(range) => {
+                self.fresh(me, range);
+                if self.pass == Pass::Second {
+                    self.second.lock().code_changes();
+                }
+            }
             Act::Allocated { block, asked } => {
                 self.fresh(me, block);
                 if self.pass == Pass::Second {
@@ -270,6 +276,9 @@ impl State {
         let clock = self.clocks.lock().current(me).clone();
         self.raise(clock.time_of(me), translation::touched_lines());
         self.check(&clock);
+        if self.pass == Pass::Second {
+            self.second.lock().flush(true);
+        }
     }
 
     /// The calling thread's lines, as those of the segment with this clock.
@@ -286,6 +295,7 @@ impl State {
 
     /// Lines of one segment.
     fn hold(&self, clock: &Clock, lines: &[Line]) {
+        looked();
         // The second pass has its accesses one by one.
         if let Some((history, _)) = &self.history {
             self.tally.touched(clock, lines);
@@ -418,6 +428,7 @@ impl State {
     /// An access to watched bytes, before it happens. Whether the thread's next ones matter.
     pub(super) fn access(&self, me: u32, access: &super::Access) -> bool {
         let _within = self.ending.enter(me);
+        looked();
         let mut second = self.second.lock();
         let mut clocks = self.clocks.lock();
         second.access(me, &mut clocks, access)
@@ -427,4 +438,9 @@ impl State {
 fn start(clocks: &Lock<Clocks>, thread: u32) {
     let started = clocks.lock().start(thread);
     assert_eq!(started, Ok(()), "a process's first thread starts once");
+}
+
+/// The launcher, which takes a thread that computes for long for one that spins, sees that it does not.
+fn looked() {
+    thread::current().replay.slot().looked.fetch_add(1, Ordering::Relaxed);
 }

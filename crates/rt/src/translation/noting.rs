@@ -200,6 +200,11 @@ pub(crate) fn unknown(mut visit: impl FnMut(u64, u64)) {
     noting().tool().unobserved().for_each(|(mnemonic, count)| visit(mnemonic as u64, count));
 }
 
+/// Whether the code at an address is the C library's, the loader's or the C++ runtime's.
+pub(crate) fn is_of_runtime(address: u64) -> bool {
+    observed::is_of_runtime(address)
+}
+
 /// Something was mapped there: accesses of the calling thread must be taken first if this says so.
 pub(crate) fn covers(range: &Range<u64>) -> bool {
     TABLES.cover(range)

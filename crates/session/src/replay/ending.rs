@@ -96,7 +96,7 @@ impl Run<'_> {
         };
         let have_calls = self.replayer.cast.have_calls(self.replayer.recording());
         let watch = Watch::new(totals, self.replayer.duration() * slower, self.rule.is_derived(), Instant::now());
-        watch.with_calls(have_calls)
+        watch.with_calls(have_calls).watching(self.replayer.instrument.watched)
     }
 
     /// Why the replay can't go on, if it can't.

@@ -4,13 +4,12 @@
 //! Apart from the other replays because each leaves something for the next, in a folder
 //! of its own.
 
+mod inner;
 mod segments;
 
 use super::{Ending, Instrument, ReplayError, Replayed, Replayer, Rule};
 use relive_findings::locate::located;
-use relive_findings::raw::{
-    NO_THREAD, RawAccess, RawDivergence, RawModule, RawReport, RawSegments, RawThread, RawUnobserved,
-};
+use relive_findings::raw::{NO_THREAD, RawDivergence, RawReport, RawSegments, RawThread, RawUnobserved, RawUnplaced};
 use relive_findings::{Options, Report, images, wire};
 use relive_trace::control::flag;
 use relive_trace::races::word::{self, not_translated};
@@ -53,7 +52,7 @@ impl Replayer {
     pub fn races(mut self, options: &Options, segments: bool, tell: &mut dyn FnMut(Pass)) -> Result<Hunt, ReplayError> {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
         tell(Pass::First);
-        let first = self.pass(if segments { flag::RACES | flag::SEGMENTS } else { flag::RACES }, &folder.0)?;
+        let first = self.pass(if segments { flag::RACES | flag::SEGMENTS } else { flag::RACES }, &folder.0, 0)?;
         let (lines, missed, segments) = folder.found().map_err(ReplayError::Races)?;
         let bytes = lines.racing.values().map(|racing| u64::from(racing.count_ones())).sum();
         let mut found = RawReport { complete: true, unobserved: missed, segments, ..RawReport::default() };
@@ -83,9 +82,10 @@ impl Replayer {
         loop {
             folder.watch(lines).map_err(ReplayError::Races)?;
             tell();
-            let last = self.pass(flag::RACES_WATCHED, &folder.0)?;
+            let last = self.pass(flag::RACES_WATCHED, &folder.0, lines.bytes())?;
             let mut found = before.clone();
-            folder.told(&mut found).map_err(ReplayError::Races)?;
+            let met = folder.told(&mut found).map_err(ReplayError::Races)?;
+            lines.say_what_was_not_met(&met, &last.ending, &mut found);
             let report = Report::new(&found, options);
             let known = |new, &(address, bytes): &_| add_variable(lines, address, bytes) || new;
             let new = report.atomics.iter().fold(false, known);
@@ -98,8 +98,8 @@ impl Replayer {
     }
 
     /// One replay; where the learnt order leads elsewhere, another one by timestamps.
-    pub(super) fn pass(&mut self, flag: u32, folder: &Path) -> Result<Replayed, ReplayError> {
-        self.instrument = Instrument { flags: flag::TRANSLATED | flag, races: Some(folder.to_owned()) };
+    pub(super) fn pass(&mut self, flag: u32, folder: &Path, watched: u64) -> Result<Replayed, ReplayError> {
+        self.instrument = Instrument { flags: flag::TRANSLATED | flag, races: Some(folder.to_owned()), watched };
         let rule = Rule::choose_quietly(&self.recording, &self.folder);
         // What the program prints was seen when it was recorded.
         let mut nowhere = io::sink();
@@ -128,19 +128,6 @@ impl Replayer {
     }
 }
 
-/// Whether the C library or the loader made an access for itself: its own call, from another function of its own. What
-/// it does there is ordered by locks that it has for itself.
-fn is_internal(access: &RawAccess, modules: &[RawModule]) -> bool {
-    const RUNTIME: [&str; 4] = ["libc.so", "libc-2", "ld-linux", "ld-2"];
-    let of_runtime = |address: &u64| {
-        let module = modules.iter().find(|module| (module.start..module.end).contains(address));
-        let name = module.and_then(|module| module.file.rsplit('/').next());
-        name.is_some_and(|name| RUNTIME.iter().any(|beginning| name.starts_with(beginning)))
-    };
-    let frames = &access.stack.addresses;
-    frames.len() > 3 && frames[..2].iter().all(of_runtime) && !frames[2..].iter().all(of_runtime)
-}
-
 /// What is to be watched.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Lines {
@@ -151,6 +138,34 @@ pub(super) struct Lines {
     /// Instructions whose accesses are to such variables.
     #[serde(default)]
     meant: BTreeSet<u64>,
+}
+
+impl Lines {
+    /// How many bytes are to be watched.
+    pub(super) fn bytes(&self) -> u64 {
+        let lines = self.racing.values().chain(self.variables.iter().map(|(_, bytes)| bytes));
+        lines.map(|bytes| u64::from(bytes.count_ones())).sum()
+    }
+
+    /// Of which racing bytes the second replay told no race, if it went as recorded or not.
+    fn say_what_was_not_met(&self, met: &BTreeMap<u64, u64>, ending: &Ending, found: &mut RawReport) {
+        let mut left = self.racing.clone();
+        for (line, bytes) in met.iter().chain(self.variables.iter().map(|(line, bytes)| (line, bytes))) {
+            left.entry(*line).and_modify(|left| *left &= !bytes);
+        }
+        let bytes: u64 = left.values().map(|bytes| u64::from(bytes.count_ones())).sum();
+        // What atomics order is known in the second replay alone.
+        let certain = bytes > 0 && self.variables.is_empty();
+        match ending {
+            Ending::Interrupted(_) => {}
+            Ending::AsRecorded(_) | Ending::RecordingEnds(_) if certain => {
+                let what = "bytes that race in the first replay, and for which nobody raced in the second".to_owned();
+                found.unobserved.push(RawUnobserved { what, count: bytes });
+            }
+            Ending::AsRecorded(_) | Ending::RecordingEnds(_) => {}
+            _ => found.unplaced = RawUnplaced { bytes, certain },
+        }
+    }
 }
 
 /// Takes bytes from an address on, as bits, for those of a synchronisation variable. `false` if they all were known.
@@ -245,20 +260,27 @@ impl Scratch {
         fs::write(self.0.join(WATCH), bytes)
     }
 
-    /// What the second pass told, of all processes.
-    pub(super) fn told(&self, found: &mut RawReport) -> io::Result<()> {
+    /// What the second pass told, of all processes. By lines, the bytes that it told of.
+    pub(super) fn told(&self, found: &mut RawReport) -> io::Result<BTreeMap<u64, u64>> {
+        let mut met = BTreeMap::new();
         for words in self.files(TOLD)? {
             match wire::read(&words) {
                 Ok(report) => {
                     let mut report = located(&report, &[]);
+                    for race in &report.races {
+                        let bytes = race.racing_lines();
+                        bytes.into_iter().for_each(|(line, bytes)| *met.entry(line).or_default() |= bytes);
+                    }
+                    let all = report.races.len();
                     let modules = &report.modules;
-                    report.races.retain(|race| !race.accesses.iter().any(|access| is_internal(access, modules)));
+                    report.races.retain(|race| !inner::is_of_library(race, modules));
+                    inner::count(all - report.races.len(), &mut found.unobserved);
                     images::add(found, report);
                 }
                 Err(cause) => found.unobserved.push(RawUnobserved { what: cause.to_string(), count: 1 }),
             }
         }
-        Ok(())
+        Ok(met)
     }
 }
 

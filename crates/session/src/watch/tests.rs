@@ -1,6 +1,6 @@
 //! The watch over slots and kernel states that no real process has to produce.
 
-use super::{BIRTH_MAX, Kernel, Stuck, TICK, Verdict, Watch};
+use super::{BIRTH_MAX, Kernel, OUTSIDE_MIN, Stuck, TICK, Verdict, WORKING, Watch};
 use crate::processes::{SystemCall, ThreadState};
 use crate::shared::{Setup, Shared};
 use relive_trace::control::{TurnSlot, mode, turn};
@@ -228,4 +228,19 @@ fn who_runs_or_writes_is_not_idle() {
     assert_eq!(stage.watch.idle(false, 0, later), LONG / 4);
     assert_eq!(stage.watch.idle(false, 7, later), Duration::ZERO);
     assert_eq!(stage.watch.idle(false, 7, last), LONG / 2);
+}
+
+#[test]
+fn a_thread_for_which_the_detector_works_is_convicted_much_later() {
+    let threads = [(turn::WAITING, 2, 5), (turn::RUNNING, 1, 5)];
+    let look = |stage: &Stage| {
+        stage.burn(2, 10);
+        stage.slot(1).looked.fetch_add(1, Relaxed);
+    };
+    let (verdict, after) = Stage::new(&threads, BRIEF).waits(0, 1, 9).watch(LONG, look);
+    assert_eq!(verdict, Verdict::Stuck(Stuck::Spins { thread: 1 }));
+    assert!(after >= OUTSIDE_MIN * WORKING && after < LONG, "{after:?}");
+    let mut many = Stage::new(&threads, BRIEF).waits(0, 1, 9);
+    many.watch = many.watch.watching(1_000_000);
+    assert_eq!(many.watch(OUTSIDE_MIN * (WORKING + 10), look).0, Verdict::Going);
 }

@@ -48,4 +48,6 @@ pub mod tag {
     pub const SNAPSHOT: u64 = 17;
     /// Racing bytes as an access found or left them.
     pub const CONTENT: u64 = 18;
+    /// Bytes that a race has besides.
+    pub const MORE: u64 = 19;
 }

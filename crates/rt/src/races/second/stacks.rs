@@ -1,8 +1,12 @@
-//! What is kept of a thread's stack, from which the launcher finds its frames.
+//! Stacks as they are kept for the launcher to unwind: registers, and the words above
+//! the stack pointer.
 //!
-//! Apart from the accesses because locks, threads and blocks have stacks as well.
+//! Apart from the accesses because most of these share one. Two stacks at one
+//! instruction, with one stack pointer and the same addresses of code at the same
+//! places, have the same frames, whatever else stands there: one of them is kept.
 
-use crate::{thread, translation};
+use crate::thread;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -12,7 +16,135 @@ use relive_trace::races::told::STACK_WORDS_MAX;
 /// The stack pointer's number among the general registers.
 pub(super) const RSP: usize = 4;
 /// Words of the stack where a lock was taken.
-const LOCK_STACK_WORDS: usize = 384;
+pub(super) const LOCK_WORDS: usize = 384;
+/// Words of all stacks together: 32 MiB. Of those beyond only the instruction is kept.
+const WORDS_MAX: usize = 4 << 20;
+/// So many stacks must be asked for before it is worth looking again for those that nobody has any more.
+const LOOK_AGAIN: u32 = 1024;
+/// Words of registers.
+const REGISTERS: usize = 8;
+
+/// Registers as an unwinder needs them, then words of the stack.
+pub(super) type Stack = Arc<Vec<u64>>;
+
+/// The stacks that somebody keeps.
+pub(super) struct Stacks {
+    known: BTreeMap<Way, Stack>,
+    /// Words of all of these.
+    words: usize,
+    /// How often there was no room since room was last looked for.
+    refused: u32,
+    code: Code,
+}
+
+/// How a thread came to an instruction: this, the stack pointer, what tells its callers, and how much of the stack is kept.
+type Way = (u64, u64, u64, usize);
+
+impl Stacks {
+    pub(super) fn new() -> Self {
+        Self { known: BTreeMap::new(), words: 0, refused: 0, code: Code::default() }
+    }
+
+    /// Other files may be mapped from here on.
+    pub(super) fn code_changes(&mut self) {
+        self.code.ranges.clear();
+    }
+
+    /// That of the calling thread with these registers, up to so many words. `own` is the stack that it runs on, if known.
+    pub(super) fn of(&mut self, general: &[u64; 16], ip: u64, own: &Range<u64>, most: usize) -> Stack {
+        let pointer = general[RSP];
+        let mut buffer = [0; STACK_WORDS_MAX];
+        let buffer = &mut buffer[..most.min(STACK_WORDS_MAX)];
+        let count = if own.contains(&pointer) && pointer.is_multiple_of(8) {
+            read_own(pointer, own.end, buffer)
+        } else {
+            read_by_kernel(pointer, buffer)
+        };
+        let words = &buffer[..count];
+        let way = (ip, pointer, self.code.callers(words), most);
+        if let Some(known) = self.known.get(&way) {
+            return known.clone();
+        }
+        let registers = registers(general, ip);
+        if !self.has_room(REGISTERS + count) {
+            return Arc::new(Vec::from(registers));
+        }
+        let mut kept = Vec::with_capacity(REGISTERS + count);
+        kept.extend(registers);
+        kept.extend(words);
+        let kept = Arc::new(kept);
+        self.words += kept.len();
+        self.known.insert(way, kept.clone());
+        kept
+    }
+
+    fn has_room(&mut self, words: usize) -> bool {
+        if self.words + words <= WORDS_MAX {
+            return true;
+        }
+        self.refused += 1;
+        if self.refused % LOOK_AGAIN == 1 {
+            self.known.retain(|_, stack| Arc::strong_count(stack) > 1);
+            self.words = self.known.values().map(|stack| stack.len()).sum();
+        }
+        self.words + words <= WORDS_MAX
+    }
+}
+
+/// Whether there was room for its words.
+pub(super) fn is_whole(stack: &Stack) -> bool {
+    stack.len() > REGISTERS
+}
+
+/// The innermost word of the stack.
+pub(super) fn top(stack: &Stack) -> Option<u64> {
+    stack.get(REGISTERS).copied()
+}
+
+/// Where code is mapped, as far as it is in files.
+#[derive(Default)]
+struct Code {
+    /// In order; empty if not known.
+    ranges: Vec<Range<u64>>,
+    /// The program's and the libraries': nothing else lies in these, or little.
+    hulls: [Range<u64>; 2],
+}
+
+impl Code {
+    fn read(&mut self) {
+        let ranges = &mut self.ranges;
+        maps::each_file_of_code(|range, _, _| ranges.push(range.start as u64..range.end as u64));
+        ranges.sort_unstable_by_key(|range| range.start);
+        let hull = |part: &[Range<u64>]| match part {
+            [] => 0..0,
+            [first, .., last] => first.start..last.end,
+            [one] => one.clone(),
+        };
+        let gap = |at: &usize| ranges[*at].start - ranges[at - 1].end;
+        let (low, high) = ranges.split_at((1..ranges.len()).max_by_key(gap).unwrap_or(0));
+        self.hulls = [hull(low), hull(high)];
+    }
+
+    fn contains(&self, word: u64) -> bool {
+        let near = self.hulls.iter().any(|hull| hull.contains(&word));
+        near && {
+            let behind = self.ranges.partition_point(|range| range.start <= word);
+            behind > 0 && word < self.ranges[behind - 1].end
+        }
+    }
+
+    /// A number for the addresses of code among these words, and where they stand.
+    fn callers(&mut self, words: &[u64]) -> u64 {
+        const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+        if self.ranges.is_empty() {
+            self.read();
+        }
+        let callers = (0u64..).zip(words).filter(|(_, word)| self.contains(**word));
+        callers.fold(ODD, |hash, (place, &word)| {
+            ((hash.rotate_left(29) ^ word).wrapping_mul(ODD) ^ place).wrapping_mul(ODD)
+        })
+    }
+}
 
 /// The stack of the calling thread, whose pointer is there.
 pub(super) fn stack_of_caller(pointer: u64) -> Range<u64> {
@@ -29,44 +161,78 @@ pub(super) fn stack_of_caller(pointer: u64) -> Range<u64> {
     found
 }
 
-/// Where the calling thread takes a lock: without the kernel, because locks are taken often.
-pub(super) fn lock_place(stack: &Range<u64>) -> Arc<Vec<u64>> {
-    let (general, ip) = translation::registers();
-    let pointer = general[RSP];
-    if !stack.contains(&pointer) || !pointer.is_multiple_of(8) {
-        return Arc::new(snapshot(&general, ip, LOCK_STACK_WORDS));
-    }
-    let count = (((stack.end - pointer) / 8) as usize).min(LOCK_STACK_WORDS);
-    let mut kept = Vec::with_capacity(registers(&general, ip).len() + count);
-    kept.extend(registers(&general, ip));
-    // SAFETY: the calling thread's own stack from its pointer up, within its mapping; others may write there meanwhile.
-    kept.extend((0..count).map(|index| unsafe { (pointer as *const u64).add(index).read_volatile() }));
-    Arc::new(kept)
-}
-
 /// The registers that an unwinder needs.
-fn registers(general: &[u64; 16], ip: u64) -> [u64; 8] {
+fn registers(general: &[u64; 16], ip: u64) -> [u64; REGISTERS] {
     const RBX: usize = 3;
     const RBP: usize = 5;
     let [.., r12, r13, r14, r15] = *general;
     [ip, general[RSP], general[RBP], general[RBX], r12, r13, r14, r15]
 }
 
-/// Those registers, and words of the stack.
-pub(super) fn snapshot(general: &[u64; 16], ip: u64, most: usize) -> Vec<u64> {
-    let mut words = Vec::from(registers(general, ip));
+/// Words from the calling thread's stack pointer up to the end of its stack. Without the kernel, because that is done often.
+fn read_own(pointer: u64, end: u64, into: &mut [u64]) -> usize {
+    let count = (((end - pointer) / 8) as usize).min(into.len());
+    for (index, word) in into[..count].iter_mut().enumerate() {
+        // SAFETY: the calling thread's own stack from its pointer up, within its mapping; others may write there meanwhile.
+        *word = unsafe { (pointer as *const u64).add(index).read_volatile() };
+    }
+    count
+}
+
+/// Words from there up to what is not mapped, by pages: the kernel gives a page or nothing of it.
+fn read_by_kernel(pointer: u64, into: &mut [u64]) -> usize {
     let mut bytes = [0u8; STACK_WORDS_MAX * 8];
-    let bytes = &mut bytes[..most.min(STACK_WORDS_MAX) * 8];
-    // Up to the end of the stack, by pages: the kernel gives a page or nothing of it.
+    let bytes = &mut bytes[..into.len() * 8];
     let mut read = 0;
     while read < bytes.len() {
-        let from = general[RSP] + read as u64;
+        let from = pointer + read as u64;
         let part = (4096 - from as usize % 4096).min(bytes.len() - read);
         if relive_dbi::read_own_memory(from, &mut bytes[read..read + part]) < part {
             break;
         }
         read += part;
     }
-    words.extend(bytes[..read].as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)));
-    words
+    let words = bytes[..read].as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+    into.iter_mut().zip(words).map(|(to, word)| *to = word).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, LOCK_WORDS, REGISTERS, Stacks, WORDS_MAX, is_whole};
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn callers_are_told_apart_and_nothing_else() {
+        let mut code = Code::default();
+        code.read();
+        let here = callers_are_told_apart_and_nothing_else as *const () as u64;
+        assert!(code.contains(here) && !code.contains(0) && !code.contains(u64::MAX));
+        assert!(!code.contains(core::ptr::from_ref(&here).addr() as u64));
+        assert_eq!(code.callers(&[here, 1, 2]), code.callers(&[here, 3, 4]));
+        assert_ne!(code.callers(&[here, 1]), code.callers(&[here + 1, 1]));
+        assert_ne!(code.callers(&[here, 1]), code.callers(&[1, here]));
+    }
+
+    #[test]
+    fn one_way_is_kept_once_and_all_of_them_have_a_bound() {
+        let words: Vec<u64> = (0..4 * LOCK_WORDS as u64).collect();
+        let start = words.as_ptr().addr() as u64;
+        let own = start..start + 8 * words.len() as u64;
+        let mut stacks = Stacks::new();
+        let mut at = |ip| {
+            let mut general = [0; 16];
+            general[super::RSP] = start;
+            stacks.of(&general, ip, &own, LOCK_WORDS)
+        };
+        let first = at(1);
+        assert!(Arc::ptr_eq(&first, &at(1)));
+        assert_eq!((first[0], first[1], &first[REGISTERS..]), (1, start, &words[..LOCK_WORDS]));
+        let room = WORDS_MAX / (REGISTERS + LOCK_WORDS);
+        let kept: Vec<_> = (1..=2 * room as u64).map(&mut at).collect();
+        assert_eq!(kept.iter().filter(|stack| is_whole(stack)).count(), room);
+        drop(kept);
+        let again: Vec<_> = (0..2000).map(|n| at(u64::MAX - n)).collect();
+        assert!(again.iter().any(is_whole), "what nobody has any more makes room");
+    }
 }

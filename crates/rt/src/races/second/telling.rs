@@ -4,7 +4,8 @@
 //! (see the table at the head of `relive-findings`' `wire.rs`, whose tests read what is
 //! written here).
 
-use super::{Block, Met, Operation, Origin, Record};
+use super::told::Met;
+use super::{Block, Operation, Origin, Record};
 use alloc::vec::Vec;
 use core::ops::Range;
 use relive_race::{Kind, Touch};
@@ -54,7 +55,7 @@ pub(super) fn thread(words: &mut Vec<u64>, number: u32, created: Option<&Origin>
     record(words, tag::THREAD, &[u64::from(number), u64::from(creator), stack.start, stack.end]);
     text(words, b"");
     if let Some(created) = created {
-        record(words, tag::SNAPSHOT, &created.snapshot);
+        record(words, tag::SNAPSHOT, &created.stack);
     }
 }
 
@@ -63,7 +64,7 @@ pub(super) fn block(words: &mut Vec<u64>, start: u64, block: &Block) {
     record(words, tag::BLOCK, &[start, block.size]);
     for origin in [Some(&block.allocated), block.freed.as_ref()].into_iter().flatten() {
         record(words, tag::ORIGIN, &[u64::from(origin.thread)]);
-        record(words, tag::SNAPSHOT, &origin.snapshot);
+        record(words, tag::SNAPSHOT, &origin.stack);
     }
 }
 
@@ -82,7 +83,7 @@ pub(super) fn race(words: &mut Vec<u64>, met: &Met, certain: bool, accesses: [&R
     let bytes = met.bytes >> met.bytes.trailing_zeros();
     record(words, tag::RACE, &[met.address(), bytes, kind, certainty, 1]);
     for access in accesses {
-        one(words, access, access.content.racing(met.line, met.bytes));
+        one(words, met, access);
     }
 }
 
@@ -92,19 +93,22 @@ fn passes(passes: [u64; 2]) -> u64 {
     first | second << 32
 }
 
-fn one(words: &mut Vec<u64>, access: &Record, racing: &[u8]) {
+fn one(words: &mut Vec<u64>, met: &Met, access: &Record) {
     let kind = match access.touch {
         Touch::Read => 0,
         Touch::Write => 1,
         Touch::Locked => 3,
         Touch::Free => 4,
     };
-    let (known, value) = access.content.value.map_or((0, 0), |value| (1, value));
+    // Of one that stands for several it is known which bytes race, and not what all of them hold.
+    let (address, value) = if access.several { (met.address(), None) } else { (access.address, access.content.value) };
+    let (known, value) = value.map_or((0, 0), |value| (1, value));
     let thread = u64::from(access.thread);
-    let content = [thread, access.event, passes(access.passes), kind, access.address, access.size, known, value, 0];
+    let content = [thread, access.event, passes(access.passes), kind, address, access.size, known, value, 0];
     record(words, tag::ACCESS, &content);
-    record(words, tag::SNAPSHOT, &access.snapshot);
-    if !racing.is_empty() {
+    record(words, tag::SNAPSHOT, &access.stack);
+    let racing = access.content.racing(met.line, met.bytes);
+    if !racing.is_empty() && !access.several {
         bytes(words, tag::CONTENT, racing);
     }
     for held in &access.locks {

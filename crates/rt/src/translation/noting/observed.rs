@@ -106,6 +106,15 @@ pub(super) fn is_observed(ip: u64) -> bool {
     counts || known.function(ip).is_some()
 }
 
+/// Whether the code at `ip` is the C library's, the loader's or the C++ runtime's.
+pub(super) fn is_of_runtime(ip: u64) -> bool {
+    let mut known = KNOWN.lock();
+    if known.files.is_empty() {
+        read(&mut known.files);
+    }
+    find(&known.files, ip) == Some(false)
+}
+
 fn find(files: &[(Range<u64>, bool)], ip: u64) -> Option<bool> {
     files.iter().find(|(range, _)| range.contains(&ip)).map(|(_, counts)| *counts)
 }
