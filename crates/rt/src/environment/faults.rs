@@ -77,7 +77,7 @@ pub(super) fn action(signal: usize, new: usize, old: usize) -> isize {
         // Before the kernel knows: it may strike at once.
         set.inspect(|set| store(signal, set));
         let mut now = Action::default();
-        let given = set.as_ref().map(|set| with_us(set));
+        let given = set.as_ref().map(with_us);
         let result = exchange(signal, given.as_ref(), &mut now);
         if result < 0 {
             store(signal, &before);

@@ -193,7 +193,7 @@ impl Table {
         let (starts, length) = (&site.starts[..=site.count], site.length());
         // SAFETY: the handler of traps looks at this table, which is locked; the code is what stood there before.
         unsafe { site::change(site.entry, starts, &site.now[..length], &site.before[..length]) };
-        self.crowd.retired.add(site);
+        self.crowd.retired.add(&site);
         self.crowd.sites[own] = NO_SITE;
     }
 
@@ -287,7 +287,7 @@ impl Table {
             return None;
         }
         for other in (0..STUBS).filter(|&other| joined[other]) {
-            self.crowd.retired.add(self.crowd.sites[other]);
+            self.crowd.retired.add(&self.crowd.sites[other]);
             self.crowd.sites[other] = NO_SITE;
         }
         self.crowd.sites[into] = *site;

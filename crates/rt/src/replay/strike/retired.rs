@@ -38,12 +38,12 @@ impl Ring {
         Self { pieces: [Piece { site: NO_SITE, inside: 0, events: [0; THREADS] }; PIECES], lost: false };
 
     /// Nobody comes to the code of `site` any more.
-    pub(super) fn add(&mut self, site: Site) {
+    pub(super) fn add(&mut self, site: &Site) {
         let Some(piece) = self.pieces.iter_mut().find(|piece| piece.site.base == 0) else {
             self.lost = true;
             return;
         };
-        *piece = Piece { site, inside: 0, events: [0; THREADS] };
+        *piece = Piece { site: *site, inside: 0, events: [0; THREADS] };
         let own = acting().index;
         each_running(|index, events| match piece.events.get_mut(index as usize) {
             _ if index == own => {}
