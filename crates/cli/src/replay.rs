@@ -22,6 +22,8 @@ const DIVERGED: u8 = 125;
 const MANY: u64 = 10_000;
 /// A shell's way to say that a signal ended something.
 const SIGNAL_BASE: i32 = 128;
+/// Ends a tool whose output nobody reads.
+const SIGPIPE: i32 = 13;
 
 /// Replays; the exit status is the recorded one.
 pub(crate) fn run(options: &ReplayArgs) -> Result<u8> {
@@ -95,6 +97,7 @@ fn conclude(replayer: &Replayer, ending: &Ending, options: &ReplayArgs) -> u8 {
             outcome.map_or(0, Outcome::exit_status)
         }
         Ending::Interrupted(signal) => (SIGNAL_BASE + signal) as u8,
+        Ending::Unread => (SIGNAL_BASE + SIGPIPE) as u8,
         Ending::Shares { process } => {
             message::say(format_args!(
                 "replay {} --process: process {process} shares writable memory with the processes that it makes, which \
@@ -147,7 +150,7 @@ fn repeat(replayer: &Replayer, options: &ReplayArgs, count: u32) -> Result<u8> {
         let mut tap = Tap::new(first.is_none());
         let ending = once(replayer, options, Some(&mut tap))?;
         let status = conclude(replayer, &ending, options);
-        if matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. }) {
+        if matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. } | Ending::Unread) {
             return Ok(status);
         }
         let seen = (status, tap.bytes, tap.hash.finish());

@@ -375,3 +375,14 @@ fn gdb_stops_where_the_recording_of_a_killed_process_ends() {
     assert!(debugged.stdout.contains("$1 = 2500"), "{}\n{}", debugged.stdout, debugged.stderr);
     assert!(debugged.stderr.contains("relive: the recording ends here: killed by SIGINT"), "{}", debugged.stderr);
 }
+
+#[test]
+fn a_replay_that_nobody_reads_ends_like_other_tools() {
+    for environment in ["", "--environment"] {
+        let desk = Desk::new();
+        let run = desk.shell(&format!(
+            "$RELIVE record -q {environment} seq 200000 | tail -1; {{ $RELIVE replay; echo $? >&2; }} | head -1"
+        ));
+        assert_eq!(run, Run { status: Some(0), stdout: "200000\n1\n".to_owned(), stderr: "141".to_owned() });
+    }
+}

@@ -304,7 +304,8 @@ impl Replayer {
         });
         self.progress.set(None);
         let ending = ending?;
-        let faithful = !matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. });
+        let faithful =
+            !matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. } | Ending::Unread);
         // The watch for a passage compares words in which only replays by timestamps keep the clocks of mutexes.
         let watched = shared.control().survey.answered.load(Relaxed) > 0;
         let not_learnt =

@@ -4,9 +4,9 @@
 //! Apart from the other calls because it knows layouts of x86-64 Linux.
 
 use crate::syscall::number::{
-    RT_SIGACTION, RT_SIGPROCMASK, RT_TGSIGQUEUEINFO, TIMER_CREATE, TIMER_DELETE, TIMER_SETTIME,
+    RT_SIGACTION, RT_SIGPROCMASK, RT_SIGTIMEDWAIT, RT_TGSIGQUEUEINFO, TIMER_CREATE, TIMER_DELETE, TIMER_SETTIME,
 };
-use crate::syscall::syscall6;
+use crate::syscall::{self, syscall6};
 use core::ops::Range;
 
 /// `siginfo_t`: 128 bytes.
@@ -232,6 +232,27 @@ pub fn handler_is_own(number: u32) -> bool {
     // SAFETY: without a new action only the old one, four words, is written.
     unsafe { syscall6(RT_SIGACTION, number as usize, 0, (&raw mut action).addr(), 8, 0, 0) };
     is_own_code(action[0])
+}
+
+/// Writes to a descriptor for ourselves: where nobody reads any more, or the file may not grow, that is an error and no
+/// signal. The number of bytes or a negative errno.
+pub fn write_unsignalled(fd: u32, bytes: &[u8]) -> isize {
+    const SIG_BLOCK: usize = 0;
+    const SIGPIPE: u32 = 13;
+    const SIGXFSZ: u32 = 25;
+    const RAISED: u64 = 1 << (SIGPIPE - 1) | 1 << (SIGXFSZ - 1);
+    let mut before = 0u64;
+    let (raised, now) = (RAISED, [0u64; 2]);
+    // SAFETY: masks of the kernel's size and a time that the kernel reads, and a mask that it writes; all are locals.
+    unsafe {
+        syscall6(RT_SIGPROCMASK, SIG_BLOCK, (&raw const raised).addr(), (&raw mut before).addr(), 8, 0, 0);
+        let written = syscall::write(fd, bytes);
+        if matches!(written, syscall::EPIPE | syscall::EFBIG) {
+            syscall6(RT_SIGTIMEDWAIT, (&raw const raised).addr(), 0, (&raw const now).addr(), 8, 0, 0);
+        }
+        syscall::set_signal_mask(before);
+        written
+    }
 }
 
 /// Blocks a signal in the calling thread, until a handler that it is in returns.

@@ -120,6 +120,12 @@ pub mod number {
 
 /// `EINTR`, negated as the kernel returns it.
 pub const EINTR: isize = -4;
+/// `EAGAIN`, negated.
+pub const EAGAIN: isize = -11;
+/// `EFBIG`, negated.
+pub const EFBIG: isize = -27;
+/// `EPIPE`, negated.
+pub const EPIPE: isize = -32;
 /// `ESRCH`, negated.
 pub const ESRCH: isize = -3;
 /// `ETIMEDOUT`, negated.

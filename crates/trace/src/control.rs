@@ -183,6 +183,8 @@ pub struct Control {
     pub cpuid: Cpuid,
     /// What a replaying process wants to know of its own code.
     pub survey: Survey,
+    /// 1 once nobody reads what a replay shows.
+    pub unread: AtomicU32,
     /// Where a debugger is to be told of a thread (replay).
     pub stops: [Stop; STOPS],
 }

@@ -6,11 +6,11 @@ use super::{alone, descriptors};
 use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::{record, replay};
-use core::sync::atomic::Ordering;
-use relive_sys::syscall;
+use core::sync::atomic::{AtomicU32, Ordering};
 use relive_sys::syscall::number::{
     COPY_FILE_RANGE, PWRITE64, PWRITEV, PWRITEV2, SENDFILE, SENDTO, SPLICE, WRITE, WRITEV,
 };
+use relive_sys::{signal, syscall};
 
 /// Descriptors that an image starts with.
 const STANDARD: usize = 3;
@@ -119,11 +119,20 @@ pub(super) unsafe fn each_piece(
     }
 }
 
-/// A reader that is gone changes nothing for the program.
+/// Where nobody reads any more there is nothing left to show: the launcher hears of it, and ends the replay.
 fn write_all(fd: u32, mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        match syscall::write(fd, bytes) {
+    const PAUSE_MS: u32 = 1;
+    let unread = &runtime::session().unread;
+    while !bytes.is_empty() && unread.load(Ordering::Relaxed) == 0 {
+        match signal::write_unsignalled(fd, bytes) {
             syscall::EINTR => {}
+            syscall::EAGAIN => {
+                syscall::futex_wait(&AtomicU32::new(0), 0, Some(PAUSE_MS));
+            }
+            syscall::EPIPE => {
+                unread.store(1, Ordering::Relaxed);
+                runtime::ring();
+            }
             written if written > 0 => bytes = &bytes[written as usize..],
             _ => return,
         }

@@ -5,7 +5,8 @@ use super::{
     Verdict, Watch, Watched, Woken, io, processes,
 };
 use relive_trace::control::{IN_USE, TurnSlot, cause, flag, turn};
-use std::sync::atomic::Ordering::Acquire;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// How a replay ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub enum Ending {
     Diverged(Box<Report>),
     /// The user ended it with this signal.
     Interrupted(i32),
+    /// Nobody reads what it shows any more.
+    Unread,
 }
 
 /// After all that was recorded of a process that was killed from outside, what it still computes can't be told from what
@@ -38,6 +41,8 @@ const SEARCHED: u32 = 25;
 const OTHERS_MAX: Duration = Duration::from_secs(10);
 /// At so many looks in a row nobody runs: they have stopped.
 const STILL: u32 = 3;
+/// How a program ends that writes to a pipe that nobody reads.
+const UNREAD: Outcome = Outcome::Killed(13);
 /// Signals that a program's own doing raises.
 const OWN_SIGNALS: [i32; 10] = [4, 5, 6, 7, 8, 11, 13, 24, 25, 31];
 
@@ -62,6 +67,7 @@ impl Run<'_> {
                     }
                     Some(self.reported())
                 }
+                Woken::Tick if self.is_unread() => Some(Ending::Unread),
                 Woken::Tick => self.look(&mut watch),
             };
             if let Some(ending) = ending {
@@ -117,9 +123,13 @@ impl Run<'_> {
         if let (Some(signal), true) = (self.held.last(), Some(outcome) != self.recorded()) {
             return Ending::Interrupted(signal);
         }
+        if self.is_unread() || (outcome == UNREAD && Some(outcome) != self.recorded() && is_pipe_broken()) {
+            return Ending::Unread;
+        }
         let alarmed = || self.shared.control().divergence.claimed.load(Acquire) == 2;
         while self.others_live() && !alarmed() {
             match self.look(watch) {
+                _ if self.is_unread() => return Ending::Unread,
                 Some(Ending::RecordingEnds(_)) => break,
                 Some(ending) => return ending,
                 None => std::thread::sleep(TICK / 10),
@@ -129,6 +139,10 @@ impl Run<'_> {
             return self.reported();
         }
         self.compare(outcome, watch)
+    }
+
+    fn is_unread(&self) -> bool {
+        self.shared.control().unread.load(Relaxed) != 0
     }
 
     fn compare(&self, outcome: Outcome, watch: &Watch) -> Ending {
@@ -226,6 +240,13 @@ impl Run<'_> {
     pub(super) fn scene(&self) -> Scene<'_> {
         Scene::new(self.replayer.recording(), self.shared, self.rule.is_derived())
     }
+}
+
+/// Whether our output is a pipe that nobody reads. Without a recorded environment the program writes there itself.
+fn is_pipe_broken() -> bool {
+    let output = io::stdout();
+    let mut looked = [PollFd::new(&output, PollFlags::OUT)];
+    poll(&mut looked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok() && looked[0].revents().contains(PollFlags::ERR)
 }
 
 fn diverged(report: Report) -> Ending {
