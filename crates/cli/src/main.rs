@@ -21,6 +21,7 @@ mod stats;
 
 use args::{Arguments, Command};
 use clap::Parser;
+use relive_session::file_limit;
 use std::process::ExitCode;
 
 /// Exit status of the tool's own failures and of divergences.
@@ -37,6 +38,10 @@ fn main() -> ExitCode {
             std::process::exit(code);
         }
     };
+    // Who becomes the program keeps its limit.
+    if !matches!(arguments.command, Command::Run(_)) {
+        file_limit::raise();
+    }
     let outcome = match arguments.command {
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),

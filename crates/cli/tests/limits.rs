@@ -147,6 +147,19 @@ fn values_that_are_hidden_stand_nowhere_in_the_trace_and_keep_their_length() {
 }
 
 #[test]
+fn a_limit_on_files_is_the_programs_and_not_ours() {
+    let desk = Desk::new();
+    for environment in ["", "--environment"] {
+        let run = desk.shell(&format!(
+            "ulimit -S -f 16; $RELIVE record -q {environment} sh -c 'ulimit -f; head -c 100000 /dev/zero > large; wc -c < large'"
+        ));
+        assert_eq!((run.status, run.stdout.as_str()), (Some(0), "16\n8192\n"), "{}", run.stderr);
+        let replayed = desk.shell("ulimit -S -f 16; $RELIVE replay -q");
+        assert_eq!((replayed.status, replayed.stdout.as_str()), (Some(0), "16\n8192\n"), "{}", replayed.stderr);
+    }
+}
+
+#[test]
 fn a_trace_is_its_owners_alone_whatever_the_mask() {
     for mask in ["0", "0777"] {
         let desk = Desk::new();

@@ -201,6 +201,7 @@ pub unsafe fn reset_after_fork() {
     // SAFETY: the caller's promise.
     unsafe {
         memory::reset_after_fork();
+        inputs::reset_after_fork();
         heap::reset_after_fork();
         replay::strike::reset_after_fork();
         processes::reset_after_fork();

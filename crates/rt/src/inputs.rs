@@ -8,6 +8,7 @@ use crate::held::{self, Held};
 use crate::limit;
 use crate::path::Path;
 use core::sync::atomic::{AtomicU64, Ordering};
+use relive_sys::lock::{Guard, Lock};
 use relive_sys::syscall;
 use relive_trace::layout::stop;
 
@@ -53,9 +54,7 @@ pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Result<u64,
     }
     let offset = END.fetch_add(total, Ordering::Relaxed);
     // Writing beyond the program's limit on file size would send it SIGXFSZ.
-    if offset + total > file_limit() {
-        return Err(stop::NO_SPACE);
-    }
+    let raised = if offset + total > file_limit() { Some(Raised::enter(offset + total)?) } else { None };
     let held = held::get(Held::Inputs);
     let Some(fd) = held.or_else(open) else { return Err(stop::NO_SPACE) };
     let (mut at, mut complete) = (offset, true);
@@ -66,6 +65,7 @@ pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Result<u64,
         complete = complete && unsafe { write_all(fd, address, length, at) };
         at += length as u64;
     });
+    drop(raised);
     if held.is_none() {
         syscall::close(fd);
     }
@@ -76,12 +76,48 @@ pub unsafe fn keep(total: u64, pieces: crate::writer::Pieces<'_>) -> Result<u64,
 fn file_limit() -> u64 {
     match FILE_LIMIT.load(Ordering::Relaxed) {
         UNKNOWN => {
-            let limit = syscall::file_limit();
+            let [limit, _] = syscall::file_limit();
             FILE_LIMIT.store(limit, Ordering::Relaxed);
             limit
         }
         limit => limit,
     }
+}
+
+static RAISING: Lock<()> = Lock::new(());
+
+/// The program's limit on file size, raised while one of our writes goes beyond it. A write of the program's own that
+/// goes beyond it in the same moment, in another thread, gets through.
+struct Raised {
+    before: [u64; 2],
+    _alone: Guard<'static, ()>,
+}
+
+impl Raised {
+    fn enter(end: u64) -> Result<Self, u32> {
+        let alone = RAISING.lock();
+        let before = syscall::file_limit();
+        if end > before[1] {
+            return Err(stop::NO_SPACE);
+        }
+        syscall::set_file_limit([before[1]; 2]);
+        Ok(Self { before, _alone: alone })
+    }
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        syscall::set_file_limit(self.before);
+    }
+}
+
+/// Frees the lock in a fork child.
+///
+/// # Safety
+/// Only in a fork child while it has one thread.
+pub unsafe fn reset_after_fork() {
+    // SAFETY: the caller's promise.
+    unsafe { RAISING.reset_after_fork() };
 }
 
 /// The program may have changed the limit.

@@ -6,6 +6,7 @@
 //! - [`doctor`]: what can be recorded here.
 //! - [`program`]: what a command names, and whether it can be recorded.
 //! - [`launch`]: starting it with the library preloaded; [`starter`]: at addresses of our choice.
+//! - [`file_limit`]: which limit is whose.
 //! - [`shared`]: the memory shared with it; [`service`]: who answers it.
 //! - [`mod@pack`], [`unpack`]: a trace with its programs in one file; [`packed`]: a replay from it.
 //! - [`processor`]: whether this machine can run what was recorded.
@@ -20,6 +21,7 @@ pub mod binary;
 mod cpuid;
 pub mod data_file;
 pub mod doctor;
+pub mod file_limit;
 pub mod gdb;
 pub mod launch;
 pub mod limits;

@@ -6,6 +6,7 @@
 use crate::binary;
 use crate::cpuid;
 use crate::data_file::{self, Series};
+use crate::file_limit;
 use crate::launch::{self, Launch, Runtime};
 use crate::limits::{self, Limit, Limits, recording_now};
 use crate::program::Program;
@@ -78,7 +79,7 @@ pub enum RecordError {
         cause: io::Error,
     },
     /// The session's own means are not to be had.
-    #[error("prepare the recording: {0}")]
+    #[error("prepare the recording{}: {}", file_limit::remedy(.0), .0)]
     Session(io::Error),
     /// The program could not be started.
     #[error("start {}: {cause}", path.display())]
@@ -143,7 +144,6 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     };
     let started = started.map_err(|cause| RecordError::Start { path: program.path.clone(), cause })?;
     let watched = Watched::new(started.child).map_err(RecordError::Session)?;
-    raise_own_file_limit();
     // Beside the program on another core: what it needs is known before the program can end and be rebuilt.
     let mut session = Session { shared: &shared, service: &service, folder, limits, reached: None, living: Vec::new() };
     let (libraries, outcome) = thread::scope(|scope| {
@@ -201,14 +201,6 @@ fn begin_manifest(options: &RecordOptions<'_>) -> io::Result<Manifest> {
 
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-}
-
-/// The limit was meant for the program, which has its own copy by now; we grow files on its behalf.
-fn raise_own_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Fsize);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Fsize, limit);
 }
 
 /// A recording whose program runs.

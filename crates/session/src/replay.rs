@@ -3,6 +3,7 @@
 use crate::binary;
 use crate::cpuid;
 use crate::data_file::Series;
+use crate::file_limit;
 use crate::launch::{Launch, Runtime};
 use crate::packed::{Packed, PackedError};
 use crate::processes;
@@ -165,7 +166,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// The session's own means are not to be had.
-    #[error("prepare the replay: {0}")]
+    #[error("prepare the replay{}", file_limit::remedy(.0))]
     Session(#[from] io::Error),
     /// The program could not be started.
     #[error("start {}: {cause}", path.display())]

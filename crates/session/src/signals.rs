@@ -4,6 +4,7 @@
 //! The signals are blocked and read from a file descriptor. No handler is
 //! installed, so a disposition that the program is to inherit (`nohup`) stays.
 
+use crate::file_limit::OfPrograms;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::cell::Cell;
@@ -31,20 +32,24 @@ impl Held {
     /// What the system says.
     pub fn new() -> io::Result<Self> {
         let mut mask: SigSet = HELD.into_iter().collect();
-        let source = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        // Blocked, a file that grows past the limit is an error to us and not our end.
+        // Blocked, a file that grows past the limit is an error to us and not our end. It is taken like the others, or it
+        // would strike in the end.
         mask.add(Signal::SIGXFSZ);
+        let source = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let before = SigSet::thread_get_mask()?;
         mask.thread_block()?;
         Ok(Self { source, before, last: Cell::new(None) })
     }
 
-    /// Runs `start` with the signal mask as it was before: a program started there inherits it.
+    /// Runs `start` with the signal mask and the limit on files as they were before: a program started there inherits
+    /// them.
     /// A signal that comes meanwhile ends us, with nothing recorded yet.
     pub fn released<T>(&self, start: impl FnOnce() -> T) -> T {
         let held = SigSet::thread_get_mask();
         let _ = self.before.thread_set_mask();
+        let limit = OfPrograms::enter();
         let result = start();
+        drop(limit);
         if let Ok(held) = held {
             let _ = held.thread_set_mask();
         }
@@ -60,6 +65,9 @@ impl Held {
     pub fn to_forward(&self) -> Vec<i32> {
         let mut numbers = Vec::new();
         while let Ok(Some(signal)) = self.source.read_signal() {
+            if signal.ssi_signo == Signal::SIGXFSZ as u32 {
+                continue;
+            }
             self.last.set(Some(signal.ssi_signo as i32));
             if signal.ssi_code != FROM_KERNEL {
                 numbers.push(signal.ssi_signo as i32);
@@ -101,6 +109,15 @@ mod tests {
         raise(Signal::SIGTERM).unwrap();
         assert_eq!(held.to_forward(), [15]);
         raise(Signal::SIGHUP).unwrap();
+        drop(held);
+    }
+
+    #[test]
+    fn a_file_that_may_not_grow_is_no_end_of_ours() {
+        let held = Held::new().unwrap();
+        raise(Signal::SIGXFSZ).unwrap();
+        assert!(held.to_forward().is_empty() && held.last().is_none());
+        raise(Signal::SIGXFSZ).unwrap();
         drop(held);
     }
 

@@ -33,7 +33,7 @@ pub(super) fn keep_opened(opened: &Opened) {
     let written = u32::try_from(fd).is_ok_and(|fd| {
         syscall::set_owners_mode(fd);
         // Writing beyond the program's limit on file size would send it SIGXFSZ. In one piece: others append, too.
-        let fits = syscall::file_size(fd).is_some_and(|had| had + bytes as u64 <= syscall::file_limit());
+        let fits = syscall::file_size(fd).is_some_and(|had| had + bytes as u64 <= syscall::file_limit()[0]);
         let done = fits && syscall::write(fd, block) == bytes as isize;
         syscall::close(fd);
         done
