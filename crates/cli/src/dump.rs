@@ -9,7 +9,7 @@ use crate::stats::end;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use relive_session::lineage;
-use relive_trace::record::{Record, instruction};
+use relive_trace::record::{Record, SHOWN, instruction};
 use relive_trace::recording::Recording;
 use relive_trace::stream::{Entry, ThreadStream};
 use serde_json::{Value, json};
@@ -256,7 +256,10 @@ fn record_fields(record: &Record) -> Fields {
         Record::Stream => Vec::new(),
         Record::Tally { family, count } => vec![("family", family.name().into()), ("count", count.into())],
         Record::Call { number, result, bytes, .. } => {
-            let known = relive_calls::find(number.into()).map(|call| call.name).or_else(|| instruction::name(number));
+            let known = relive_calls::find(number.into())
+                .map(|call| call.name)
+                .or_else(|| instruction::name(number))
+                .or_else(|| (number == SHOWN).then_some("shown"));
             let name = known.map_or_else(|| number.to_string(), str::to_owned);
             vec![("name", name.into()), ("result", result.into()), ("bytes", bytes.into())]
         }

@@ -412,6 +412,7 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
                 }
                 relive_calls::written(outputs, &shape, &before, result, &Program, visit);
             });
+            output::wrote(thread, number, arguments, result);
             descriptors::follow(number, arguments, result);
             if result == 0 && replayed::is_sleep(number) {
                 // A replay does not see it; what strikes before or after must be told apart.

@@ -95,6 +95,8 @@ pub struct Replay {
     stop: Option<stops::Due>,
     /// Sleeps since the event of this number.
     sleeps: (u64, u32),
+    /// The number of its next write to the session's output, if that follows one of its own.
+    shown: u64,
     /// What is known of other threads' progress, by the learnt order written so far.
     known: [(u32, u64); KNOWN],
 }
@@ -119,6 +121,7 @@ impl Replay {
             quiet_until: 0,
             stop: None,
             sleeps: (0, 0),
+            shown: 0,
             known: [(u32::MAX, 0); KNOWN],
         }
     }
@@ -344,6 +347,16 @@ pub fn take(wanted: impl Fn(Record) -> bool) -> Option<Record> {
     let found = r.values.at(r.events).filter(|&f| wanted(f))?;
     r.values.advance();
     Some(found)
+}
+
+/// Says which number the calling thread's next write to the session's output has.
+pub fn expect_shown(number: u64) {
+    acting().replay.shown = number;
+}
+
+/// That number.
+pub fn expected_shown() -> u64 {
+    acting().replay.shown
 }
 
 /// Whether an operation on a stream is one that the recording does not have: a print added to a rebuilt program.

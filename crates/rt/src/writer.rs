@@ -132,6 +132,11 @@ pub unsafe fn append_single(thread: &mut Thread, number: usize, result: isize, [
     }
 }
 
+/// Whether what the thread does is kept.
+pub fn is_recorded(thread: &Thread) -> bool {
+    !has_ended(thread)
+}
+
 /// Whether nothing of the thread is recorded any more.
 fn has_ended(thread: &Thread) -> bool {
     // SAFETY: the thread's own live chunk, if it has one.

@@ -42,6 +42,8 @@ pub const STOPS: usize = 2;
 /// Bytes of the folder's path, at most.
 pub const FOLDER_BYTES_MAX: usize = 4096;
 
+/// See [`Control::shown_by`].
+pub const SHOWN_BITS: u32 = 40;
 /// Entries of [`Control::told`], with the one that ends them.
 pub const TOLD_MAX: usize = 32;
 
@@ -183,6 +185,17 @@ pub struct Control {
     pub cpuid: Cpuid,
     /// What a replaying process wants to know of its own code.
     pub survey: Survey,
+    /// Who wrote last to the session's output, the thread's index and one more from bit [`SHOWN_BITS`] on, and below how
+    /// often all have (recording).
+    pub shown_by: AtomicU64,
+    /// The largest clock that one of them had by then (recording).
+    pub shown_clock: AtomicU64,
+    /// So many writes are shown (replay).
+    pub shown: AtomicU64,
+    /// Futex: raised with `shown` while `shown_waiters` is not 0.
+    pub shown_bell: AtomicU32,
+    /// Threads that wait for writes of others to be shown.
+    pub shown_waiters: AtomicU32,
     /// 1 once nobody reads what a replay shows.
     pub unread: AtomicU32,
     /// Where a debugger is to be told of a thread (replay).

@@ -38,6 +38,10 @@ pub const CALL_BYTES_MAX: u32 = 512;
 /// Bit of [`Record::Signal`]'s `calls`: the handler ran while its thread computed, between that operation and the next.
 pub const COMPUTING: u32 = 1 << 31;
 
+/// Number by which [`Record::Call`] says, behind a write to the session's output, how many others there were before:
+/// stands there if the write before was another thread's.
+pub const SHOWN: u16 = 0xFFF6;
+
 /// Numbers by which [`Record::Call`] tells instructions that read the outside from system calls.
 pub mod instruction {
     /// `rdtsc`; its result is the time.

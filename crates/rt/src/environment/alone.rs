@@ -30,7 +30,7 @@ static OVER: AtomicBool = AtomicBool::new(false);
 /// The process has, or had, writable memory that its children get no copy of.
 static SHARES: AtomicBool = AtomicBool::new(false);
 
-fn is_on() -> bool {
+pub(super) fn is_on() -> bool {
     runtime::process_mode() == Mode::Replay && runtime::has_flag(flag::ALONE)
 }
 

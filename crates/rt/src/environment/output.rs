@@ -2,9 +2,12 @@
 //!
 //! Nothing else that a replayed program writes goes anywhere.
 
+mod order;
+
 use super::{alone, descriptors};
 use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
+use crate::thread::Thread;
 use crate::{record, replay};
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_sys::syscall::number::{
@@ -58,25 +61,42 @@ fn session_output(fd: u32) -> u8 {
     candidates.into_iter().find(|&number| is(number)).unwrap_or(0)
 }
 
+/// Whether a call may write to the session's output.
+pub(super) const fn writes(number: usize) -> bool {
+    matches!(number, WRITE | PWRITE64 | WRITEV | SENDTO | PWRITEV | PWRITEV2)
+}
+
+/// After a call of a recording, which is in the thread's stream.
+#[inline(always)]
+pub(super) fn wrote(thread: &mut Thread, number: usize, arguments: &[usize; 6], result: isize) {
+    if writes(number) && result > 0 && descriptors::shown_by(arguments[0]).is_some() {
+        order::wrote(thread);
+    }
+}
+
 /// After a call that wrote `result` bytes in the recording.
 ///
 /// # Safety
 /// The program's buffers must be readable.
 pub(super) unsafe fn show(number: usize, arguments: &[usize; 6], result: isize) {
     let [descriptor, _, count, ..] = *arguments;
-    if result <= 0 || !matches!(number, WRITE | PWRITE64 | WRITEV | SENDTO | PWRITEV | PWRITEV2) {
+    if result <= 0 || !writes(number) {
         return;
     }
     if matches!(number, WRITE | PWRITE64 | SENDTO) && count < result as usize {
         // It has less to say than it had: what stands behind its words in memory must not be shown as its own.
         replayed::diverge(number);
     }
+    let turn = descriptors::shown_by(descriptor).is_some().then(order::enter);
     let Some(shown) = alone::shown_by(descriptor, descriptors::shown_by(descriptor)) else { return };
     // SAFETY: the caller's promise.
     unsafe {
         each_piece(number, arguments, result, &mut |address, length| {
             write_all(shown, news(shown, core::slice::from_raw_parts(address as *const u8, length)));
         });
+    }
+    if let Some(number) = turn {
+        order::leave(number);
     }
 }
 

@@ -89,6 +89,7 @@ pub(super) unsafe fn carry_out(number: usize, arguments: &[usize; 6]) -> Option<
             _ => dispatch::program_call(number, arguments),
         };
         writer::append_single(thread, number, result, relive_calls::single(outputs, arguments, result));
+        output::wrote(thread, number, arguments, result);
         if class == Class::Named {
             descriptors::follow(number, arguments, result);
         }
