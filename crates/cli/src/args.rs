@@ -9,7 +9,9 @@ use crate::ls::LsArgs;
 use crate::pack::{PackArgs, UnpackArgs};
 use crate::rm::RmArgs;
 use crate::stats::StatsArgs;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use relive_session::redact::Pattern;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,9 +75,10 @@ pub(crate) struct RecordArgs {
     ///
     /// The pattern is a shell's, on the variable's name: --redact-env '*TOKEN*'. The program has the values while it is
     /// recorded; in a replay it finds as many letters x in their place, so that addresses stay the same. What it does
-    /// with a value (prints it, writes it to a file, hands it on as an argument) is not redacted.
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) redact_env: Vec<OsString>,
+    /// with a value (prints it, writes it to a file, hands it on as an argument) is not redacted. With --environment whoever
+    /// opens /proc/PID/environ finds the letters while it is recorded, too.
+    #[arg(long, value_name = "PATTERN", value_parser = OsStringValueParser::new().try_map(Pattern::new))]
+    pub(crate) redact_env: Vec<Pattern>,
     /// Stop recording after this time, such as 90s or 10m; the program goes on
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) duration: Option<Duration>,

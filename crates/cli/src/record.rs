@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 use relive_session::limits::{Limit, Limits};
 use relive_session::program::{Program, ProgramError};
 use relive_session::record::{RecordError, RecordOptions, Recorded, record};
-use relive_session::redact::Pattern;
 use relive_session::store::Store;
 use std::fs::{self, DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -39,14 +38,13 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
         Some(folder) => create_named(folder)?,
         None => Store::from_environment()?.create(&options.program[0])?,
     };
-    let redacted: Vec<Pattern> = options.redact_env.iter().cloned().map(Pattern::new).collect();
     let options_of_session = RecordOptions {
         program: &program,
         runtime: &runtime,
         folder: &folder,
         version: env!("CARGO_PKG_VERSION"),
         environment: options.environment || options.then.is_some(),
-        redacted: &redacted,
+        redacted: &options.redact_env,
         limits: Limits { duration: options.duration, bytes: options.max_size },
     };
     let recorded = record(&options_of_session, &mut |limit| tell_limit(limit, options)).map_err(|error| {

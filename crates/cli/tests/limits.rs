@@ -147,6 +147,25 @@ fn values_that_are_hidden_stand_nowhere_in_the_trace_and_keep_their_length() {
 }
 
 #[test]
+fn values_that_are_hidden_are_not_read_from_proc_either() {
+    let desk = Desk::new();
+    let script = "tr '\\0' '\\n' < /proc/self/environ | grep TOKEN; cd /proc/self; grep -z TOKEN environ | tr -d '\\0'; \
+                  OTHER_TOKEN=a1b2c3 cat /proc/thread-self/environ | tr '\\0' '\\n' | grep OTHER";
+    let recorded = desk.shell(&format!(
+        "MY_TOKEN=hunter2-hunter2 exec $RELIVE record -q --environment --redact-env '*_TOKEN' bash -c \"{script}\""
+    ));
+    let shown = format!("MY_TOKEN={0}\nMY_TOKEN={0}OTHER_TOKEN=xxxxxx\n", "x".repeat(15));
+    assert_eq!((recorded.stdout.as_str(), recorded.stderr.as_str()), (shown.as_str(), ""));
+    for file in fs::read_dir(desk.latest()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(7).any(|window| window == b"hunter2"));
+    }
+    assert_eq!(desk.relive(["replay"]).stdout, shown);
+    let refused = desk.relive(["record", "--redact-env", "TOKEN[", "true"]);
+    assert!(refused.status == Some(125) && refused.stderr.contains("a set of letters has no end"), "{refused:?}");
+}
+
+#[test]
 fn a_limit_on_files_is_the_programs_and_not_ours() {
     let desk = Desk::new();
     for environment in ["", "--environment"] {

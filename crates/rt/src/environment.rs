@@ -31,6 +31,7 @@ mod descriptors;
 mod faults;
 pub mod generated;
 pub mod heap;
+mod hidden;
 mod images;
 mod instructions;
 mod itself;

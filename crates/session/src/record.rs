@@ -132,6 +132,7 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
         cpuid: &leaves,
     };
     let shared = Arc::new(Shared::new(&setup).map_err(RecordError::Session)?);
+    shared.redact(options.redacted).map_err(RecordError::Session)?;
     limits::start(shared.control(), &limits);
     let service =
         Service::start(Arc::clone(&shared), folder.to_owned(), Series::Recorded).map_err(RecordError::Session)?;

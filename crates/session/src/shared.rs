@@ -4,9 +4,11 @@
 //! and seen as [`Control`] and [`TurnSlot`]s. What is not atomic in them is
 //! written through the file before the program starts and never read again.
 
+use crate::redact::Pattern;
 use relive_sys::start::TOLD;
 use relive_trace::control::{
-    CONTROL_MAGIC, CPUID_LEAVES, Control, FOLDER_BYTES_MAX, SHARED_FILES, STOPS, Stop, TOLD_MAX, TurnSlot,
+    CONTROL_MAGIC, CPUID_LEAVES, Control, FOLDER_BYTES_MAX, PATTERN_BYTES_MAX, SHARED_FILES, STOPS, Stop, TOLD_MAX,
+    TurnSlot,
 };
 use relive_trace::layout::FORMAT_VERSION;
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -124,6 +126,19 @@ impl Shared {
             head.u64(entry + size_of::<u64>(), value)?;
         }
         Ok(())
+    }
+
+    /// Lays ready which variables' values the recorded processes are to keep out of the trace.
+    ///
+    /// # Errors
+    /// What the system says; more patterns than there is room for.
+    pub fn redact(&self, patterns: &[Pattern]) -> io::Result<()> {
+        let bytes: Vec<u8> = patterns.iter().flat_map(|pattern| [pattern.text(), b"\0"].concat()).collect();
+        if bytes.len() > PATTERN_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the patterns of hidden variables are too long"));
+        }
+        self.file.write_all_at(&bytes, offset_of!(Control, redacted) as u64)?;
+        Head { file: &self.file }.u32(offset_of!(Control, redacted_len), bytes.len() as u32)
     }
 
     /// Says at which events of which threads a debugger is to be told.

@@ -104,6 +104,7 @@ pub mod number {
     pub const GETCPU: usize = 309;
     pub const PROCESS_VM_READV: usize = 310;
     pub const PROCESS_VM_WRITEV: usize = 311;
+    pub const MEMFD_CREATE: usize = 319;
     pub const EXECVEAT: usize = 322;
     pub const MEMBARRIER: usize = 324;
     pub const COPY_FILE_RANGE: usize = 326;

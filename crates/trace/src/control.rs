@@ -44,6 +44,8 @@ pub const FOLDER_BYTES_MAX: usize = 4096;
 
 /// See [`Control::shown_by`].
 pub const SHOWN_BITS: u32 = 40;
+/// Bytes of [`Control::redacted`], at most.
+pub const PATTERN_BYTES_MAX: usize = 4096;
 /// Entries of [`Control::told`], with the one that ends them.
 pub const TOLD_MAX: usize = 32;
 
@@ -185,6 +187,11 @@ pub struct Control {
     pub cpuid: Cpuid,
     /// What a replaying process wants to know of its own code.
     pub survey: Survey,
+    /// Bytes used of `redacted`.
+    pub redacted_len: u32,
+    /// Patterns of the variables whose values are kept out of the trace, a zero behind each (recording); see
+    /// [`crate::pattern`].
+    pub redacted: [u8; PATTERN_BYTES_MAX],
     /// Who wrote last to the session's output, the thread's index and one more from bit [`SHOWN_BITS`] on, and below how
     /// often all have (recording).
     pub shown_by: AtomicU64,

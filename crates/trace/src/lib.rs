@@ -4,6 +4,7 @@
 //! - [`record`]: the byte code inside a chunk: encoder and decoder.
 //! - [`control`]: the memory that launcher and recorded processes share.
 //! - [`opened`]: which files the recorded images were started from.
+//! - [`pattern`]: which variables are kept out of the trace.
 //! - [`plan`]: what the launcher lays ready for the runtime of a replay.
 //!
 //! Encoder and decoder need neither std nor an allocator, because they run
@@ -33,6 +34,7 @@ pub mod manifest;
 pub mod opened;
 #[cfg(feature = "std")]
 pub mod packed;
+pub mod pattern;
 pub mod plan;
 #[cfg(feature = "std")]
 pub mod plan_builder;

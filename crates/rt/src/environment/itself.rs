@@ -2,7 +2,7 @@
 //!
 //! Only a recording has to do with it: a replay hands out what was recorded.
 
-use super::{memory, own_id};
+use super::{hidden, memory, own_id};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use relive_sys::dispatch::program_call;
@@ -95,6 +95,9 @@ fn path_argument(number: usize, arguments: &[usize; 6]) -> Option<usize> {
 /// # Safety
 /// As for the call itself, which has just been made.
 pub(super) unsafe fn answer(number: usize, arguments: &[usize; 6], result: isize) -> isize {
+    if matches!(number, OPEN | OPENAT | OPENAT2) && result >= 0 {
+        hidden::opened(result as usize);
+    }
     let Some(index) = path_argument(number, arguments).filter(|_| result != EFAULT) else { return result };
     // SAFETY: the kernel has just read it.
     let path = unsafe { CStr::from_ptr(arguments[index] as *const c_char) };
