@@ -136,6 +136,16 @@ fn processes_that_write_in_turns() {
 }
 
 #[test]
+fn semaphores_are_told_of_once() {
+    const TEXT: &str = "import multiprocessing as m\np = m.Pool(2)\nprint(p.map(abs, [-1, -2]))\np.close()\np.join()";
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut record = Command::new(RELIVE);
+    record.args(["record", "--environment", "-o", "t", "/usr/bin/python3", "-c", TEXT]).current_dir(folder.path());
+    let recorded = run(&mut record, LIMIT).expect_code(0);
+    assert_eq!(recorded.stderr.matches("shared memory").count(), 1, "{}", recorded.stderr);
+}
+
+#[test]
 fn requests_that_libc_has_threads_for() {
     check(true, guest_with("requests", &["3", "3"]));
 }

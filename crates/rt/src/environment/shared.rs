@@ -83,12 +83,16 @@ pub(super) unsafe fn record(
     readable: usize,
 ) -> bool {
     let Some(identity) = syscall::file_identity(fd) else { return false };
-    let Some((_, _, is_new)) = place(identity).filter(|_| offset + held as u64 <= PLACE_BYTES) else { return false };
-    if is_new {
+    let Some((index, _, is_new)) = place(identity).filter(|_| offset + held as u64 <= PLACE_BYTES) else {
+        return false;
+    };
+    // Once is enough: a pool of processes maps one for each of its locks.
+    if is_new && index == 0 {
         let mut path = [0u8; PATH_MAX];
         let name = syscall::path_of(fd, &mut path).and_then(|name| core::str::from_utf8(name).ok());
         report::line(format_args!(
-            "{} is shared memory: a replay has what the processes of this recording write there, and nothing else",
+            "{} is shared memory: a replay has what the processes of this recording write there and to other such files, and \
+             nothing else",
             name.unwrap_or("a file")
         ));
     }
