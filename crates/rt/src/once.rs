@@ -139,6 +139,10 @@ fn follow(thread: &mut Thread, word: &AtomicU32, key: &dyn Fn() -> u64, place: u
         let won = replay::take(|r| matches!(r, Record::Won { key: recorded, .. } if is_same(key, recorded)));
         if let Some(Record::Won { attempt, .. }) = won {
             take_turn(thread, word, attempt, place);
+            if attempt > 0 {
+                // What the attempts before did, which ended badly, happened before this one.
+                races::done(cell(word));
+            }
             replay::joined();
             return Entered::Run;
         }
@@ -182,6 +186,9 @@ pub fn ended(word: &AtomicU32, well: bool, place: usize) {
     let replays = mode() == Mode::Replay && thread::current_if_known().is_some();
     if replays {
         replay::enter(Kind::OnceDone, place);
+        // Before those that wait for the object may go on: what they learn of it is there then. The event itself comes
+        // behind the object's change, as in the recording, and lets them know nothing more.
+        races::event(Kind::OnceDone, &[cell]);
     } else {
         record::shared(&cell.clock, Kind::OnceDone);
     }

@@ -8,8 +8,9 @@ mod collect;
 mod named;
 mod write;
 
+use crate::kept::Kept;
 use crate::packed::{self, PackedError};
-use crate::unpack::is_member;
+use crate::unpack::{LIST, is_member};
 use collect::Collection;
 use relive_trace::error::ReadError;
 use relive_trace::manifest::Manifest;
@@ -137,14 +138,16 @@ fn check_level(folder: &Path, manifest: &Manifest) -> Result<(), PackError> {
     Ok(())
 }
 
-/// The trace's own files. The list of files that images were started from has done its work.
+/// The trace's own files.
 fn trace_members(folder: &Path) -> Result<Vec<Member>, PackError> {
     let fail = |cause| PackError::Missing { folder: folder.to_owned(), path: folder.to_owned(), cause };
     let mut members = Vec::new();
+    // Without copies the list has done its work.
+    let keeps = !Kept::of(folder).is_empty();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if is_member(&name) {
+        if is_member(&name) && (keeps || name != LIST) {
             let bytes = entry.metadata().map_err(fail)?.len();
             members.push(Member { name, source: entry.path(), bytes });
         }
@@ -174,6 +177,7 @@ fn of_this_machine(folder: &Path, recording: &Recording) -> Result<(Index, Vec<P
     let mut later = named::libraries(folder, recording).map_err(unknown)?;
     later.sort_unstable();
     later.dedup();
+    let kept = Kept::of(folder);
     let mut collection = Collection::default();
     let missing = |path: &Path| {
         let (folder, path) = (folder.to_owned(), path.to_owned());
@@ -181,11 +185,14 @@ fn of_this_machine(folder: &Path, recording: &Recording) -> Result<(Index, Vec<P
     };
     let changed = |path: &Path| PackError::Changed { folder: folder.to_owned(), path: path.to_owned() };
     for file in &noted {
+        let [size, seconds, nanoseconds, device, inode] = file.identity;
+        if kept.has(&file.path, [size, seconds, nanoseconds]) {
+            continue;
+        }
         if file.identity == SEEN {
             collection.add_folder(&file.path);
             continue;
         }
-        let [size, seconds, nanoseconds, device, inode] = file.identity;
         let found = collection.add(&file.path, Some((device, inode))).map_err(missing(&file.path))?;
         if found != [size, seconds, nanoseconds] {
             return Err(changed(&file.path));
@@ -199,7 +206,7 @@ fn of_this_machine(folder: &Path, recording: &Recording) -> Result<(Index, Vec<P
             return Err(changed(path));
         }
     }
-    for (path, identity) in &later {
+    for (path, identity) in later.iter().filter(|(path, identity)| !kept.has(path, *identity)) {
         if collection.add(path, None).map_err(missing(path))? != *identity {
             return Err(changed(path));
         }

@@ -18,6 +18,7 @@ use crate::starter::{self, Start};
 use crate::supervise::{Outcome, Watched, Woken};
 use relive_trace::bytes::read_file_header;
 use relive_trace::control::{flag, mode};
+use relive_trace::kept;
 use relive_trace::layout::{FileHeader, end};
 use relive_trace::manifest::{self, FileEntry, Manifest, State, Text};
 use relive_trace::reader::checksum;
@@ -133,6 +134,9 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     };
     let shared = Arc::new(Shared::new(&setup).map_err(RecordError::Session)?);
     shared.redact(options.redacted).map_err(RecordError::Session)?;
+    if environment {
+        shared.keep_from_now().map_err(RecordError::Session)?;
+    }
     limits::start(shared.control(), &limits);
     let service =
         Service::start(Arc::clone(&shared), folder.to_owned(), Series::Recorded).map_err(RecordError::Session)?;
@@ -239,12 +243,13 @@ impl Session<'_> {
     }
 }
 
-/// Bytes of all data and inputs files.
+/// Bytes of all data and inputs files, and of copies of others.
 fn folder_bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let counted = entries.filter(|entry| {
         let name = entry.file_name();
-        Path::new(&name).extension().is_some_and(|extension| extension == "trace" || extension == "inputs")
+        let extension = Path::new(&name).extension().and_then(|extension| extension.to_str());
+        matches!(extension, Some("trace" | "inputs")) || name.to_str().is_some_and(kept::is_name)
     });
     counted.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }

@@ -4,6 +4,7 @@ use crate::binary;
 use crate::cpuid;
 use crate::data_file::Series;
 use crate::file_limit;
+use crate::kept::{Images, Wrong};
 use crate::launch::{Launch, Runtime};
 use crate::packed::{Packed, PackedError};
 use crate::processes;
@@ -66,6 +67,10 @@ pub struct Replayer {
     rebuilt: bool,
     /// The files that stand for the machine's.
     packed: Option<Packed>,
+    /// The files that its images were started from.
+    images: Images,
+    /// What may be other than recorded.
+    allow: Allow,
     /// Where it runs.
     working: PathBuf,
     cast: Cast,
@@ -210,8 +215,13 @@ impl Replayer {
                 return Err(ReplayError::Rebuilt { folder: folder.to_owned(), path: path.to_owned() });
             }
         }
-        let program = match (&packed, &manifest.start) {
-            (Some(_), Some(start)) => start.name.as_path().to_owned(),
+        let images = Images::of(folder);
+        let name = manifest.start.as_ref().map(|start| start.name.as_path());
+        let program = match (&packed, name) {
+            (_, Some(name)) if images.first_has(&manifest.folder.as_path().join(name)) => {
+                manifest.folder.as_path().join(name)
+            }
+            (Some(_), Some(name)) => name.to_owned(),
             _ => find_program(manifest),
         };
         let cast = Cast::everybody();
@@ -223,6 +233,8 @@ impl Replayer {
             program,
             rebuilt,
             packed,
+            images,
+            allow,
             working,
             cast,
             instrument: Instrument::default(),
@@ -286,7 +298,7 @@ impl Replayer {
     ) -> Result<Replayed, ReplayError> {
         let held = Held::new()?;
         let shared = self.prepare(rule, 0)?;
-        for (word, shown) in shared.control().shown_before.iter().zip(shown_before) {
+        for (word, shown) in shared.control().output_bytes_before.iter().zip(shown_before) {
             word.store(shown, Relaxed);
         }
         let service = Service::start(Arc::clone(&shared), rule.folder(&self.folder).to_owned(), Series::Learnt)?;
@@ -313,7 +325,7 @@ impl Replayer {
             if faithful && !watched { rule.keep(&self.recording, &self.folder, service.refused()).err() } else { None };
         drop(service);
         rule.clean();
-        let shown = shared.control().shown.each_ref().map(|bytes| bytes.load(Relaxed));
+        let shown = shared.control().output_bytes.each_ref().map(|bytes| bytes.load(Relaxed));
         Ok(Replayed { shown, ending, not_learnt })
     }
 
@@ -333,9 +345,12 @@ impl Replayer {
     }
 
     fn prepare(&self, rule: &Rule, flags: u32) -> Result<Arc<Shared>, ReplayError> {
+        self.check_images()?;
         let files = self.packed.as_ref().map_or(&[][..], Packed::identities);
+        let kept = self.images.entries(&self.recording);
         let plan = PlanBuilder::new(&self.recording, rule.derived()).with_parts(self.cast.parts());
-        let listed: Vec<u8> = files.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+        let listed = files.iter().flatten().chain(kept.iter().flatten());
+        let listed: Vec<u8> = listed.flat_map(|word| word.to_le_bytes()).collect();
         let leaves = cpuid::from_text(&self.recording.manifest.cpuid);
         let shared = Shared::new(&Setup {
             mode: mode::REPLAY,
@@ -348,7 +363,7 @@ impl Replayer {
             cpuid: &leaves,
         })?;
         shared.tell(self.recording.manifest.start.as_ref().map_or(&[], |start| &start.told))?;
-        shared.list_files(files.len())?;
+        shared.list_files(files.len(), kept.len())?;
         let mut writer = shared.plan_writer()?;
         plan.write(&mut writer)?;
         writer.write_all(&listed)?;
@@ -357,11 +372,30 @@ impl Replayer {
         Ok(Arc::new(shared))
     }
 
+    /// Whether each image finds its files: a replay that misses one later would look like a divergence.
+    fn check_images(&self) -> Result<(), ReplayError> {
+        if self.packed.is_some() || self.allow.rebuilt {
+            return Ok(());
+        }
+        let manifest = &self.recording.manifest;
+        let known = std::iter::once(&manifest.program).chain(&manifest.libraries).map(|file| file.path.as_path());
+        let folder = self.folder.clone();
+        match self
+            .images
+            .wrong(|image| self.recording.process(image).is_some() && self.cast.runs(image), &known.collect())
+        {
+            None => Ok(()),
+            Some(Wrong::Missing(path)) => Err(ReplayError::Missing { folder, path }),
+            Some(Wrong::Changed(path)) => Err(ReplayError::Rebuilt { folder, path }),
+        }
+    }
+
     fn own_flags(&self) -> u32 {
         let environment = if self.recording.manifest.environment_recorded { flag::ENVIRONMENT } else { 0 };
         let packed = if self.packed.is_some() { flag::PACKED } else { 0 };
+        let kept = if self.images.has_kept() { flag::KEPT } else { 0 };
         let alone = if self.cast.only().is_some() { flag::ALONE } else { 0 };
-        environment | packed | alone | self.instrument.flags | if self.rebuilt { flag::REBUILT } else { 0 }
+        environment | packed | kept | alone | self.instrument.flags | if self.rebuilt { flag::REBUILT } else { 0 }
     }
 
     fn start(&self, shared: &Shared, held: &Held, capture: bool) -> Result<Child, ReplayError> {

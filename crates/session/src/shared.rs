@@ -10,6 +10,7 @@ use relive_trace::control::{
     CONTROL_MAGIC, CPUID_LEAVES, Control, FOLDER_BYTES_MAX, PATTERN_BYTES_MAX, SHARED_FILES, STOPS, Stop, TOLD_MAX,
     TurnSlot,
 };
+use relive_trace::kept::ENTRY_WORDS;
 use relive_trace::layout::FORMAT_VERSION;
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::fs::{self, File};
@@ -19,6 +20,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a session starts with.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,8 @@ const NAME: &str = "relive-control";
 const POOL_NAME: &str = "relive-shared";
 /// Room for all shared files, of four gigabytes each; only what is used takes memory.
 const POOL_BYTES: u64 = (SHARED_FILES as u64) << 32;
+/// The times of files are as much behind the clock, at most.
+const TICK: Duration = Duration::from_millis(10);
 const TURNS_OFFSET: usize = size_of::<Control>().next_multiple_of(align_of::<TurnSlot>());
 
 impl Shared {
@@ -90,6 +94,9 @@ impl Shared {
         head.u64(offset_of!(Control, total_bytes), total as u64)?;
         head.u64(offset_of!(Control, allowed), u64::MAX)?;
         head.u64(offset_of!(Control, cut), u64::MAX)?;
+        for word in 0..2 {
+            head.u64(offset_of!(Control, keeps_since) + word * size_of::<u64>(), u64::MAX)?;
+        }
         head.u32(offset_of!(Control, folder_len), folder.len() as u32)?;
         file.write_all_at(folder, offset_of!(Control, folder) as u64)?;
         head.u32(offset_of!(Control, source_len), source.len() as u32)?;
@@ -155,15 +162,30 @@ impl Shared {
         Ok(())
     }
 
-    /// Says that the last of the bytes announced as the plan's are a list of so many files, of 32 bytes each.
+    /// Says that files that change from now on are to be kept in the trace.
     ///
     /// # Errors
     /// What the system says.
-    pub fn list_files(&self, count: usize) -> io::Result<()> {
+    pub fn keep_from_now(&self) -> io::Result<()> {
         let head = Head { file: &self.file };
-        let bytes = count * size_of::<[u64; 4]>();
-        head.u64(offset_of!(Control, files_offset), self.file.metadata()?.len() - bytes as u64)?;
-        head.u64(offset_of!(Control, files_count), count as u64)
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(TICK);
+        let at = offset_of!(Control, keeps_since);
+        head.u64(at, since.as_secs())?;
+        head.u64(at + size_of::<u64>(), since.subsec_nanos().into())
+    }
+
+    /// Says that the last of the bytes announced as the plan's are two lists: of so many files, of 32 bytes each, and of so
+    /// many copies.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn list_files(&self, files: usize, kept: usize) -> io::Result<()> {
+        let head = Head { file: &self.file };
+        let kept_offset = self.file.metadata()?.len() - (kept * size_of::<[u64; ENTRY_WORDS]>()) as u64;
+        head.u64(offset_of!(Control, kept_offset), kept_offset)?;
+        head.u64(offset_of!(Control, kept_count), kept as u64)?;
+        head.u64(offset_of!(Control, files_offset), kept_offset - (files * size_of::<[u64; 4]>()) as u64)?;
+        head.u64(offset_of!(Control, files_count), files as u64)
     }
 
     /// The path by which the program opens it.

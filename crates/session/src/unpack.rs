@@ -9,7 +9,9 @@ mod archive;
 
 use crate::processes;
 use relive_trace::derived::DERIVED;
+use relive_trace::kept;
 use relive_trace::manifest::MANIFEST;
+use relive_trace::opened::OPENED;
 use relive_trace::packed::{EXTENSION, HEAD_BYTES, Head, NoHead};
 use relive_trace::reader::checksum;
 use std::fs::{self, DirBuilder, File};
@@ -17,6 +19,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+/// The list of files that images were started from: by it a replay finds the copies that a trace holds.
+pub(crate) const LIST: &str = OPENED.split_at(1).1;
 /// Folders that are not whole yet begin with this, and go on with the process that makes them.
 const UNFINISHED: &str = ".unpack.";
 
@@ -196,7 +200,12 @@ pub(crate) fn is_member(name: &str) -> bool {
         let digits = name.strip_prefix('p').and_then(|rest| rest.strip_suffix(ending)).unwrap_or("");
         digits.len() >= 5 && digits.len() <= 10 && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
-    name == MANIFEST || name == DERIVED || numbered(".trace") || numbered(".inputs")
+    name == MANIFEST
+        || name == DERIVED
+        || name == LIST
+        || kept::is_name(name)
+        || numbered(".trace")
+        || numbered(".inputs")
 }
 
 /// What a killed process left.

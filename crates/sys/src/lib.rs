@@ -23,6 +23,8 @@ pub mod frames;
 pub mod gate;
 pub mod jump;
 #[cfg(not(loom))]
+pub mod keep;
+#[cfg(not(loom))]
 pub mod lookup;
 #[cfg(not(loom))]
 pub mod maps;

@@ -91,6 +91,8 @@ pub mod number {
     pub const WAITID: usize = 247;
     pub const OPENAT: usize = 257;
     pub const NEWFSTATAT: usize = 262;
+    pub const UNLINKAT: usize = 263;
+    pub const RENAMEAT: usize = 264;
     pub const READLINKAT: usize = 267;
     pub const FACCESSAT: usize = 269;
     pub const PSELECT6: usize = 270;
@@ -258,6 +260,8 @@ pub struct Stat {
     pub size: u64,
     /// Last change of its contents: seconds and nanoseconds.
     pub changed: [u64; 2],
+    /// Last change of anything about it, names and permissions included: seconds and nanoseconds.
+    pub status_changed: [u64; 2],
 }
 
 /// What the kernel says of an open file; `None` if the descriptor is not open.
@@ -265,8 +269,13 @@ pub fn file_stat(fd: u32) -> Option<Stat> {
     let mut stat = [0u64; 18];
     // SAFETY: the kernel fills at most a struct stat, which has this size on x86-64.
     let result = unsafe { syscall3(number::FSTAT, fd as usize, stat.as_mut_ptr() as usize, 0) };
-    let found =
-        Stat { identity: [stat[0], stat[1]], mode: stat[3] as u32, size: stat[6], changed: [stat[11], stat[12]] };
+    let found = Stat {
+        identity: [stat[0], stat[1]],
+        mode: stat[3] as u32,
+        size: stat[6],
+        changed: [stat[11], stat[12]],
+        status_changed: [stat[13], stat[14]],
+    };
     (result == 0).then_some(found)
 }
 
@@ -275,11 +284,18 @@ pub fn file_mode(fd: u32) -> Option<u32> {
     file_stat(fd).map(|stat| stat.mode)
 }
 
+impl Stat {
+    /// Whether it is a regular file.
+    pub fn is_regular(&self) -> bool {
+        const TYPE: u32 = 0o170_000;
+        const REGULAR: u32 = 0o100_000;
+        self.mode & TYPE == REGULAR
+    }
+}
+
 /// Bytes of an open regular file.
 pub fn file_size(fd: u32) -> Option<u64> {
-    const TYPE: u32 = 0o170_000;
-    const REGULAR: u32 = 0o100_000;
-    file_stat(fd).filter(|stat| stat.mode & TYPE == REGULAR).map(|stat| stat.size)
+    file_stat(fd).filter(Stat::is_regular).map(|stat| stat.size)
 }
 
 /// Device and inode of an open file.

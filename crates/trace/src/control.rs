@@ -85,6 +85,8 @@ pub mod flag {
     pub const SEGMENTS: u32 = 1 << 14;
     /// All code of the program runs under the translator.
     pub const TRANSLATED: u32 = 1 << 11;
+    /// The trace holds copies of files; see [`crate::kept`].
+    pub const KEPT: u32 = 1 << 16;
     /// Replay of one process only: the plan says which part each one has.
     pub const ALONE: u32 = 256;
 }
@@ -136,9 +138,9 @@ pub struct Control {
     /// Device and inode of the launcher's standard output and standard error (recording).
     pub outputs: [[AtomicU64; 2]; 2],
     /// Bytes that a replay has come to show of standard output and of standard error.
-    pub shown: [AtomicU64; 2],
+    pub output_bytes: [AtomicU64; 2],
     /// So many of them an earlier attempt of the same replay has shown: they are not shown again.
-    pub shown_before: [AtomicU64; 2],
+    pub output_bytes_before: [AtomicU64; 2],
     /// Every thread of a replay with an index below this one has run its last event, the first thread aside,
     /// which usually outlives all others.
     pub settled: AtomicU32,
@@ -168,6 +170,14 @@ pub struct Control {
     pub files_offset: u64,
     /// See `files_offset`.
     pub files_count: u64,
+    /// When the recording began, seconds and nanoseconds: files that changed since are kept in the trace. `u64::MAX` in a
+    /// replay.
+    pub keeps_since: [u64; 2],
+    /// Byte offset of the list of such files that images were started from, and their number; [`crate::kept::ENTRY_WORDS`]
+    /// each (replay).
+    pub kept_offset: u64,
+    /// See `kept_offset`.
+    pub kept_count: u64,
     /// What the kernel told the recorded program about the machine, entries of its auxiliary vector (replay); up to the
     /// first of type 0. None, if the recording does not know.
     pub told: [[u64; 2]; TOLD_MAX],

@@ -28,6 +28,7 @@ pub mod control;
 pub mod derived;
 #[cfg(feature = "std")]
 pub mod error;
+pub mod kept;
 pub mod layout;
 #[cfg(feature = "std")]
 pub mod manifest;

@@ -26,7 +26,7 @@ pub const ROOT: &str = "/files";
 pub const NAMED: u8 = b'N';
 
 #[cfg(feature = "std")]
-pub use list::{Malformed, OpenedFile, parse};
+pub use list::{Malformed, OpenedFile, by_image, parse};
 
 #[cfg(feature = "std")]
 mod list {
@@ -60,14 +60,29 @@ mod list {
     /// # Errors
     /// [`Malformed`].
     pub fn parse(list: &[u8]) -> Result<Vec<OpenedFile>, Malformed> {
-        let mut files = Vec::new();
+        let mut all = Vec::new();
+        for (image, files) in by_image(list)? {
+            all.extend(files.ok_or(Malformed::Incomplete(image))?);
+        }
+        Ok(all)
+    }
+
+    /// Reads a list: each image with its files, or none where it opened more than it had room to note.
+    ///
+    /// # Errors
+    /// [`Malformed::Damaged`].
+    pub fn by_image(list: &[u8]) -> Result<Vec<(u32, Option<Vec<OpenedFile>>)>, Malformed> {
+        let mut images = Vec::new();
         let mut rest = list;
         while !rest.is_empty() {
             let damaged = Malformed::Damaged(list.len() - rest.len());
             let ([image, bytes], behind) = words(rest).ok_or(damaged)?;
             if bytes == INCOMPLETE {
-                return Err(Malformed::Incomplete(image));
+                images.push((image, None));
+                rest = behind;
+                continue;
             }
+            let mut files = Vec::new();
             let (mut entries, after) = behind.split_at_checked(bytes as usize).ok_or(damaged)?;
             while !entries.is_empty() {
                 let damaged = Malformed::Damaged(list.len() - after.len() - entries.len());
@@ -75,9 +90,10 @@ mod list {
                 files.push(file);
                 entries = others;
             }
+            images.push((image, Some(files)));
             rest = after;
         }
-        Ok(files)
+        Ok(images)
     }
 
     fn words(bytes: &[u8]) -> Option<([u32; 2], &[u8])> {

@@ -9,6 +9,7 @@
 //! own: what the loader maps behind it must lie where it did, however large the
 //! library is that this version of relive was built with.
 
+use crate::kept;
 use crate::leave::PATH_MAX;
 use crate::scratch;
 use core::cell::UnsafeCell;
@@ -17,7 +18,7 @@ use core::mem::offset_of;
 use relive_sys::start::{Handover, OPENED, OPENED_BYTES, OWN, Opened};
 use relive_sys::syscall::number::{FSTAT, MMAP, NEWFSTATAT, OPEN, OPENAT};
 use relive_sys::syscall::{self, syscall6};
-use relive_trace::control::{CONTROL_MAGIC, Control, ENV_CONTROL, FOLDER_BYTES_MAX, TOLD_MAX, flag, mode};
+use relive_trace::control::{CONTROL_MAGIC, Control, ENV_CONTROL, ENV_LINK, FOLDER_BYTES_MAX, TOLD_MAX, flag, mode};
 use relive_trace::layout::FORMAT_VERSION;
 use relive_trace::opened::{HEAD_BYTES, ROOT, SEEN};
 
@@ -81,7 +82,12 @@ pub(crate) fn start(handover: &mut Handover) -> Told {
     files().control = value(ENV_CONTROL).unwrap_or(b"\0");
     let opened = syscall::open(files().control, syscall::O_RDONLY);
     if let Ok(control) = u32::try_from(opened) {
-        match ask(control) {
+        let session_mode = ask(control);
+        if let Some(session_mode) = session_mode {
+            let link = value(ENV_LINK).and_then(|text| text.strip_suffix(b"\0"));
+            kept::start(control, session_mode, link);
+        }
+        match session_mode {
             Some(mode::RECORD) if scratch::map(OPENED, OPENED_BYTES, 0, 3) == OPENED as isize => {
                 handover.opened = Opened { list: OPENED as *mut u8, bytes: HEAD_BYTES, room: OPENED_BYTES };
             }
@@ -125,14 +131,20 @@ fn ask(control: u32) -> Option<u32> {
     (flags & flag::ENVIRONMENT != 0).then_some(mode)
 }
 
-fn field<const BYTES: usize>(control: u32, offset: usize) -> Option<[u8; BYTES]> {
+pub(crate) fn field<const BYTES: usize>(control: u32, offset: usize) -> Option<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
     (syscall::read_at(control, &mut bytes, offset as u64) == BYTES as isize).then_some(bytes)
 }
 
 /// The path by which a file is really opened, ended by zero. Kernel's own files are the machine's in every case, and
 /// what has no full path is looked for in a folder that is in the right place already.
+///
+/// A copy that the trace holds is the file in every case.
 fn real<'a>(path: &'a CStr, buffer: &'a mut Buffer) -> &'a [u8] {
+    if kept::copy_of(path, &mut buffer[..]).is_some() {
+        let end = buffer.iter().position(|&byte| byte == 0).unwrap_or(0);
+        return &buffer[..=end];
+    }
     let (files, name) = (files(), path.to_bytes());
     let kernels = [&b"/proc/"[..], b"/dev/", b"/sys/"].iter().any(|folder| name.starts_with(folder));
     if files.root_bytes == 0 || !name.starts_with(b"/") || kernels || name == files.library || name.len() >= PATH_MAX {
@@ -154,8 +166,12 @@ pub(crate) fn open(path: &CStr, handover: &mut Handover) -> isize {
     fd
 }
 
-/// The path that a program knows a file by.
-pub(crate) fn known(path: &[u8]) -> &[u8] {
+/// The path that a program knows an open file by, which was opened by this name.
+pub(crate) fn known<'a>(name: &'a CStr, fd: u32, path: &'a mut [u8]) -> &'a [u8] {
+    if kept::stands_for(name, fd) {
+        return name.to_bytes();
+    }
+    let Some(path) = syscall::path_of(fd, path) else { return name.to_bytes() };
     let files = files();
     path.strip_prefix(&files.root[..files.root_bytes]).unwrap_or(path)
 }
@@ -220,6 +236,10 @@ unsafe fn as_recorded(fd: usize, stat: usize) {
         *identity = [u64::MAX; 2];
         return;
     }
+    if let Some(recorded) = kept::recorded(*identity) {
+        *identity = recorded;
+        return;
+    }
     let Ok(control) = u32::try_from(syscall::open(control, syscall::O_RDONLY)) else { return };
     for index in 0..list[1] {
         let entry: Option<[u8; 32]> = field(control, (list[0] + index * 32) as usize);
@@ -233,7 +253,12 @@ unsafe fn as_recorded(fd: usize, stat: usize) {
 }
 
 fn note(path: &CStr, fd: u32, handover: &mut Handover) {
-    if let Some(stat) = syscall::file_stat(fd) {
+    kept::stands_for(path, fd);
+    if !handover.opened.list.is_null()
+        && path.to_bytes() != files().library
+        && let Some(stat) = syscall::file_stat(fd)
+    {
+        kept::opened(path, fd, &stat);
         let [device, inode] = stat.identity;
         note_as(path, [stat.size, stat.changed[0], stat.changed[1], device, inode], handover);
     }
@@ -244,7 +269,14 @@ fn note_as(path: &CStr, identity: [u64; 5], handover: &mut Handover) {
     if handover.opened.list.is_null() || name == files().library {
         return;
     }
-    let mut folder = [0u8; PATH_MAX];
+    let mut folder = [0; PATH_MAX];
+    // SAFETY: the list lies where it was mapped with this room.
+    unsafe { handover.opened.note(identity, whole(path, &mut folder)) };
+}
+
+/// The full path of a name, in two parts: the folder that it is seen from, if it matters, and the name.
+pub(crate) fn whole<'a>(path: &'a CStr, folder: &'a mut [u8; PATH_MAX]) -> [&'a [u8]; 2] {
+    let name = path.to_bytes();
     let mut front = 0;
     if !name.starts_with(b"/") {
         // SAFETY: as many writable bytes as stated.
@@ -255,8 +287,7 @@ fn note_as(path: &CStr, identity: [u64; 5], handover: &mut Handover) {
             folder[front - 1] = b'/';
         }
     }
-    // SAFETY: the list lies where it was mapped with this room.
-    unsafe { handover.opened.note(identity, [&folder[..front], name]) };
+    [&folder[..front], name]
 }
 
 /// Where our own library is to be mapped as a whole; `None` for every other mapping.

@@ -12,6 +12,7 @@
 mod arguments;
 mod calls;
 mod files;
+mod kept;
 mod kernel;
 mod leave;
 mod load;

@@ -4,6 +4,7 @@
 use crate::arguments::Passed;
 use crate::fail;
 use crate::files;
+use crate::kept;
 use crate::leave::{self, PATH_MAX};
 use crate::load::{self, Program};
 use crate::scratch::Scratch;
@@ -40,11 +41,12 @@ pub(crate) fn follow(passed: &mut Passed, scratch: &mut Scratch, handover: &mut 
         let (fd, head) = open(file, scratch, handover);
         let Some((interpreter, argument)) = script(head) else {
             let mut path = [0; PATH_MAX];
-            leave::keep_file(syscall::path_of(fd, &mut path).map_or(file.to_bytes(), files::known));
+            leave::keep_file(files::known(file, fd, &mut path));
             let program = load::program(file, fd, head, scratch, handover);
             syscall::close(fd);
             return program;
         };
+        kept::script(file, fd, head);
         syscall::close(fd);
         let interpreter = terminated(interpreter, scratch);
         // The name that the script was found by: ours, or the one in the script before.

@@ -27,7 +27,7 @@ use relive_sys::start::Handover;
 use relive_sys::syscall::number::{
     BRK, MMAP, MPROTECT, MREMAP, MUNMAP, PKEY_MPROTECT, PROCESS_VM_READV, PROCESS_VM_WRITEV, SHMAT, SHMDT,
 };
-use relive_sys::syscall::{self, syscall6};
+use relive_sys::syscall::{self, Stat, syscall6};
 use relive_trace::layout::stop;
 use relive_trace::opened::NAMED;
 
@@ -244,9 +244,10 @@ unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize
     let mut path = [0u8; PATH_MAX];
     if is_code
         && let Some(name) = syscall::path_of(fd, &mut path)
-        && let Some(identity) = identity(fd)
+        && let Some(stat) = syscall::file_stat(fd)
     {
-        let tag = [NAMED];
+        packed::keep(name, fd, &stat);
+        let (tag, identity) = ([NAMED], identity_of(&stat));
         // SAFETY: local arrays.
         return unsafe {
             writer::append_call(thread, MMAP, result, &|visit| {
@@ -282,9 +283,8 @@ unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize
     }
 }
 
-fn identity(fd: u32) -> Option<Identity> {
-    let stat = syscall::file_stat(fd)?;
-    Some([stat.size, stat.changed[0], stat.changed[1]])
+fn identity_of(stat: &Stat) -> Identity {
+    [stat.size, stat.changed[0], stat.changed[1]]
 }
 
 /// What no replay could have again ends the recording.
@@ -393,14 +393,17 @@ unsafe fn replay_named(arguments: &[usize; 6], address: usize, mut filler: Fille
         let length_of_path = filler.left().min(PATH_MAX);
         filler.fill(path.as_mut_ptr().addr(), length_of_path);
         filler.finish(MMAP);
-        let fd = packed::open(&path[..=length_of_path]);
-        if fd < 0 || identity(fd as u32) != Some(recorded) {
+        let found = packed::open_kept(&path[..length_of_path], recorded).or_else(|| {
+            let fd = u32::try_from(packed::open(&path[..=length_of_path])).ok()?;
+            (syscall::file_stat(fd).map(|stat| identity_of(&stat)) == Some(recorded)).then_some(fd)
+        });
+        let Some(fd) = found else {
             let name = core::str::from_utf8(&path[..length_of_path]).unwrap_or("a library");
             report::line(format_args!("{name} is not the file that was mapped in the recording; restore it"));
             replayed::diverge(MMAP);
-        }
+        };
         map_at(address, length, protection, placed(flags), fd as usize, offset);
-        mapped_code(arguments, address as isize, fd as u32);
-        syscall::close(fd as u32);
+        mapped_code(arguments, address as isize, fd);
+        syscall::close(fd);
     }
 }

@@ -103,8 +103,8 @@ pub(super) unsafe fn show(number: usize, arguments: &[usize; 6], result: isize) 
 /// What of `bytes` no earlier attempt of this replay has shown: each one shows the same up to where it diverged.
 fn news(shown: u32, bytes: &[u8]) -> &[u8] {
     let (session, output) = (runtime::session(), shown as usize - 1);
-    let before = session.shown_before[output].load(Ordering::Relaxed);
-    let begin = session.shown[output].fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    let before = session.output_bytes_before[output].load(Ordering::Relaxed);
+    let begin = session.output_bytes[output].fetch_add(bytes.len() as u64, Ordering::Relaxed);
     let known = before.saturating_sub(begin).min(bytes.len() as u64);
     &bytes[known as usize..]
 }

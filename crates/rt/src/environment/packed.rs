@@ -8,9 +8,12 @@
 use crate::path::Path;
 use crate::report;
 use crate::runtime::{self, Mode};
+use core::ffi::CStr;
+use relive_sys::keep::{self, Content};
 use relive_sys::start::Opened;
-use relive_sys::syscall;
+use relive_sys::syscall::{self, Stat};
 use relive_trace::control::{FOLDER_BYTES_MAX, flag};
+use relive_trace::kept;
 use relive_trace::opened::{HEAD_BYTES, INCOMPLETE, ROOT};
 
 const PATH_MAX: usize = 4096;
@@ -41,6 +44,36 @@ pub(super) fn keep_opened(opened: &Opened) {
     if !written {
         report::line(format_args!("the trace can't be packed: which files the program is made of could not be noted"));
     }
+}
+
+/// Keeps a copy of a file that is mapped while the program is recorded, if it is younger than the recording. One that
+/// can't be kept is missed by a replay that does not find it.
+#[inline(never)] // Its buffers would weigh on the stack of every call.
+pub(super) fn keep(path: &[u8], fd: u32, stat: &Stat) {
+    let control = runtime::session();
+    if stat.is_regular()
+        && kept::is_young(stat.status_changed, control.keeps_since)
+        && let Ok(folder) = CStr::from_bytes_until_nul(&control.source)
+    {
+        let name = kept::name(kept::hash([path, b""]), [stat.size, stat.changed[0], stat.changed[1]]);
+        keep::keep(folder, &name, Content::Whole(fd, stat.size));
+    }
+}
+
+/// Opens the copy that the trace holds of a file with this full path, size and time of its last change.
+pub(super) fn open_kept(path: &[u8], identity: [u64; 3]) -> Option<u32> {
+    let control = runtime::session();
+    if !runtime::has_flag(flag::KEPT) {
+        return None;
+    }
+    let name = kept::name(kept::hash([path, b""]), identity);
+    let mut whole = [0; FOLDER_BYTES_MAX + kept::NAME_BYTES + 2];
+    let mut at = 0;
+    for part in [&control.source[..control.source_len as usize], b"/", &name] {
+        whole[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    u32::try_from(syscall::open(&whole[..=at], syscall::O_RDONLY)).ok()
 }
 
 /// Opens a file that the recording had mapped by this full path, which ends in a zero.

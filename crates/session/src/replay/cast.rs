@@ -55,6 +55,11 @@ impl Cast {
         &self.parts
     }
 
+    /// Whether an image is started at all.
+    pub(super) fn runs(&self, image: u32) -> bool {
+        self.parts.get(image as usize).is_none_or(|&part| part != part::ABSENT)
+    }
+
     /// Whether a process is to do all that it did.
     fn counts(&self, process: &Process) -> bool {
         self.parts.get(process.index as usize).is_none_or(|&part| matches!(part, part::WHOLE | part::ALONE))
