@@ -75,6 +75,8 @@ pub(crate) struct Area {
     /// What decides over a signal that arrived, and what takes it to the program's handler.
     pub(crate) arrived: usize,
     pub(crate) take_signal: usize,
+    /// What ends the process by a signal that the program does not handle.
+    pub(crate) die: usize,
     /// The next of all areas.
     pub(crate) next: *mut Area,
     /// The kernel's id of the thread.
@@ -110,6 +112,7 @@ pub(crate) const BLOCKED: usize = offset_of!(Area, blocked);
 pub(crate) const MASK: usize = offset_of!(Area, mask);
 pub(crate) const ARRIVED: usize = offset_of!(Area, arrived);
 pub(crate) const TAKE_SIGNAL: usize = offset_of!(Area, take_signal);
+pub(crate) const DIE: usize = offset_of!(Area, die);
 pub(crate) const TID: usize = offset_of!(Area, tid);
 pub(crate) const ENDING: usize = offset_of!(Area, ending);
 pub(crate) const CONTEXT: usize = offset_of!(Area, context);

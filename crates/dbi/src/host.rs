@@ -52,6 +52,10 @@ pub trait Host: Sync {
     /// The process ends by the calling thread's next call, which ends all its threads.
     fn process_ends(&self) {}
 
+    /// The process ends by a signal that struck the calling thread and that the program leaves to the kernel. All signals are
+    /// blocked. Runs on the thread's own stack of ours.
+    fn process_dies(&self) {}
+
     /// A thread of such a process ends. `memory` is what [`Self::thread_memory`] gave for it. Runs in that thread.
     fn thread_ends(&self, memory: NonNull<u8>) {
         let _ = memory;

@@ -5,7 +5,7 @@
 //! because numbers beyond 2^53 do not survive every reader.
 
 use crate::names::Frame;
-use crate::raw::{AccessKind, Certainty, RaceKind, RawSegments, RawStored, RawUnobserved, Setting};
+use crate::raw::{AccessKind, Certainty, NO_THREAD, RaceKind, RawSegments, RawStored, RawUnobserved, Setting};
 use crate::report::{Access, Block, Counts, Lock, Object, Origin, Race, Report, Sync};
 use crate::text::digits;
 use serde::Serialize;
@@ -81,8 +81,8 @@ struct UnobservedJson<'a> {
 
 #[derive(Serialize)]
 struct DivergedJson<'a> {
-    thread: String,
-    event: u64,
+    thread: Option<String>,
+    event: Option<u64>,
     what: &'a str,
 }
 
@@ -212,12 +212,16 @@ impl<'a> Document<'a> {
             races: report.races.iter().map(|race| RaceJson::new(report, race)).collect(),
             counts: CountsJson { certain, after_first, possible, suppressed },
             unobserved: report.unobserved.iter().map(unobserved).collect(),
-            diverged: report.diverged.as_ref().map(|diverged| DivergedJson {
-                thread: thread(report, diverged.thread),
-                event: diverged.event,
-                what: &diverged.what,
+            diverged: report.diverged.as_ref().map(|diverged| {
+                // What tells it in words alone has no number either.
+                let known = diverged.thread != NO_THREAD;
+                DivergedJson {
+                    thread: known.then(|| thread(report, diverged.thread)),
+                    event: known.then_some(diverged.event),
+                    what: &diverged.what,
+                }
             }),
-            complete: report.complete,
+            complete: report.complete && report.diverged.is_none(),
             segments: report.segments.map(SegmentsJson::new),
             unplaced: UnplacedJson { bytes: report.unplaced.bytes, certain: report.unplaced.certain },
             advice: &report.advice,

@@ -75,9 +75,11 @@ impl Report {
             (certain, after) => format!(": {certain} certain, {after} after the first race"),
         };
         let unplaced = self.unplaced.bytes;
-        let found = match races {
-            0 if unplaced > 0 => None,
-            0 => Some("no data races".to_owned()),
+        let found = match (races, &self.diverged) {
+            (0, _) if unplaced > 0 => None,
+            (0, Some(_)) => Some("no data races found before the replay left its recording".to_owned()),
+            (0, None) if !self.complete => Some("no data races found in what was observed".to_owned()),
+            (0, None) => Some("no data races".to_owned()),
             _ => Some(plural(races as u64, what) + &certainty),
         };
         let unplaced = (unplaced > 0).then(|| {

@@ -19,6 +19,7 @@
 
 mod alone;
 mod content;
+mod dying;
 mod edges;
 mod ending;
 mod ledger;
@@ -168,6 +169,17 @@ pub fn forked() {
     }
 }
 
+/// The process is about to become another image.
+pub fn leaves_image() {
+    if is_on() {
+        relive_dbi::native(tell_the_end, 0);
+    }
+}
+
+extern "C" fn tell_the_end(_: usize) {
+    process_ends();
+}
+
 /// What lies in a range is another thing from here on: a stack, a mapping.
 #[inline]
 pub fn fresh(start: usize, bytes: usize) {
@@ -294,6 +306,16 @@ pub(crate) fn process_ends() {
     // Not where a child that shares our memory ends, on its way to another image.
     if is_on() && thread::current_if_known().is_some() && syscall::getpid() == runtime::pid() {
         State::get().process_ends(thread::current().index);
+    }
+}
+
+/// The process ends by a signal that struck the calling thread: natively, with all signals blocked.
+pub(crate) fn process_dies() {
+    // Not where a child that shares our memory dies.
+    if is_on() && thread::current_if_known().is_some() && syscall::getpid() == runtime::pid() {
+        let me = thread::current().index;
+        dying::let_others_go_on(me);
+        State::get().process_ends(me);
     }
 }
 

@@ -58,6 +58,10 @@ impl Host for Process {
         races::process_ends();
     }
 
+    fn process_dies(&self) {
+        races::process_dies();
+    }
+
     fn around_fork(&self, fork: &mut dyn FnMut()) {
         races::around_fork(&mut || allocator::around_fork(&mut *fork));
     }
@@ -67,11 +71,11 @@ impl Host for Process {
     }
 
     fn lost(&self, ip: u64, why: Error) {
-        if matches!(why, Error::NotExecutable { .. }) {
+        // A jump to nowhere ends in the fault that the program would have had.
+        if matches!(why, Error::NotExecutable { .. } | Error::Unreadable { .. }) {
             return;
         }
-        // A jump to nowhere ends in the fault that the program would have had.
-        if LOST.fetch_add(1, Ordering::Relaxed) == 0 && !matches!(why, Error::Unreadable { .. }) {
+        if LOST.fetch_add(1, Ordering::Relaxed) == 0 {
             report::line(format_args!("{why}: code at {ip:#x} runs natively"));
         }
     }

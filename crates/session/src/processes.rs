@@ -1,5 +1,6 @@
 //! What /proc tells of other processes and their threads.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 
 /// The state of a thread, as the kernel's letter, and the CPU time it used, in clock ticks.
@@ -14,6 +15,13 @@ pub struct ThreadState {
 /// The process runs or sleeps; a zombie is not alive.
 pub fn alive(pid: u32) -> bool {
     parse_stat(&format!("/proc/{pid}/stat")).is_some_and(|state| !matches!(state.letter, 'Z' | 'X'))
+}
+
+/// Sends a process a signal.
+pub fn signal(pid: u32, number: Signal) {
+    if let Some(pid) = Pid::from_raw(pid as i32) {
+        let _ = kill_process(pid, number);
+    }
 }
 
 /// The state of a thread; `None` if it is gone.

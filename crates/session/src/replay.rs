@@ -24,7 +24,7 @@ use relive_trace::error::ReadError;
 use relive_trace::manifest::{self, Manifest};
 use relive_trace::plan_builder::PlanBuilder;
 use relive_trace::recording::{End, Recording};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -470,14 +470,17 @@ fn pass_on(mut from: ChildStdout, to: &mut (dyn Write + Send)) {
     let _ = to.flush();
 }
 
-/// Ends every process of the replay that is left.
-fn kill_all(shared: &Shared) {
+/// The processes of the replay that are left.
+fn processes_of(shared: &Shared) -> BTreeSet<u32> {
     let slots = shared.control().processes.iter().filter(|slot| slot.state.load(Acquire) == IN_USE);
     let turns = shared.turns().iter().map(|slot| slot.pid.load(Acquire));
     let pids: BTreeSet<u32> = slots.map(|slot| slot.pid.load(Acquire)).chain(turns).collect();
-    for pid in pids.into_iter().filter(|&pid| pid != 0 && shared.is_mapped_by(pid)) {
-        if let Some(pid) = Pid::from_raw(pid as i32) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
+    pids.into_iter().filter(|&pid| pid != 0 && shared.is_mapped_by(pid)).collect()
+}
+
+/// Ends them.
+fn kill_all(shared: &Shared) {
+    for pid in processes_of(shared) {
+        processes::signal(pid, Signal::KILL);
     }
 }

@@ -41,6 +41,10 @@ pub mod word {
     /// What the instruction at this address accesses is meant as a synchronisation variable, in place of a line the
     /// address.
     pub const MEANT: u64 = 9;
+    /// A process image began, in place of a line its number: what it did is known up to its end if [`ENDED`] says so.
+    pub const BEGUN: u64 = 10;
+    /// It told all that it had done, by the same number, and is about to end or to become another image.
+    pub const ENDED: u64 = 11;
 
     /// Why something was not observed.
     pub mod not_translated {

@@ -20,7 +20,7 @@ pub(crate) fn check(case: &Case, arguments: &str) -> Result<(), String> {
     let stage = Stage { environment: true, ..Stage::default() };
     let words: Vec<&str> = arguments.split(' ').collect();
     let recording = program.record(&words, &stage);
-    if recording.ended.status != Some(0) {
+    if recording.ended.status != Some(case.status) {
         return Err(format!("the recorded run: {}\n{}", recording.ended.status_text(), recording.ended.complaints()));
     }
     judge(case, &recording, &stage).map_err(|cause| {
@@ -37,8 +37,14 @@ fn judge(case: &Case, recording: &Recording, stage: &Stage) -> Result<(), String
     if ended.status != Some(CLEAN) && ended.status != Some(RACES) {
         return Err(format!("relive races: {}\n{}", ended.status_text(), ended.complaints()));
     }
-    let report = Report::parse(&ended.stdout).map_err(|cause| format!("{cause}\n{}", ended.text()))?;
+    let report =
+        Report::parse(&ended.stdout, case.may_diverge).map_err(|cause| format!("{cause}\n{}", ended.text()))?;
     compare(case, &report)?;
+    if let Some(words) = &case.unobserved
+        && !report.unobserved.iter().any(|one| one.count > 0 && one.what.contains(words))
+    {
+        return Err(format!("not told as unobserved: {words}; what is: {:?}", report.unobserved));
+    }
     let sure = report.races.iter().any(|race| race.certainty != Certainty::PossibleAtomic);
     match ended.status {
         Some(CLEAN) if sure => Err("races were found, and the exit status says that none were".to_owned()),
@@ -160,7 +166,7 @@ pub(crate) fn notices_what_is_wrong(case: &Case) -> Result<(), String> {
     ];
     let verdict = |races: &[Value]| {
         let text = json!({"races": races, "unobserved": []}).to_string();
-        compare(case, &Report::parse(text.as_bytes()).expect("of the right shape"))
+        compare(case, &Report::parse(text.as_bytes(), false).expect("of the right shape"))
     };
     verdict(std::slice::from_ref(&right))?;
     match wrong.iter().position(|races| verdict(races).is_ok()) {

@@ -12,14 +12,19 @@ use serde_json::Value;
 pub(crate) struct Report {
     pub(crate) races: Vec<Race>,
     /// What could not be observed. Present even where nothing is missing.
-    #[serde(rename = "unobserved")]
-    _unobserved: Value,
+    pub(crate) unobserved: Vec<Unobserved>,
     /// Where the replay left the recording.
     #[serde(default)]
     diverged: Value,
     /// Whether the whole recording was searched.
     #[serde(default = "yes")]
     complete: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Unobserved {
+    pub(crate) what: String,
+    pub(crate) count: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,13 +101,17 @@ const fn yes() -> bool {
 }
 
 impl Report {
-    /// Reads it; one that is not about the whole recording is an error.
-    pub(crate) fn parse(text: &[u8]) -> Result<Report, String> {
+    /// Reads it; one that is not about the whole recording is an error, unless the replay `may_diverge`.
+    pub(crate) fn parse(text: &[u8], may_diverge: bool) -> Result<Report, String> {
         let report: Report = serde_json::from_slice(text).map_err(|error| format!("the report: {error}"))?;
-        if !report.diverged.is_null() {
+        let diverged = !report.diverged.is_null();
+        if diverged && report.complete {
+            return Err("it diverged, and calls itself complete".to_owned());
+        }
+        if diverged && !may_diverge {
             return Err(format!("the replay diverged: {}", report.diverged));
         }
-        if !report.complete {
+        if !report.complete && !diverged {
             return Err("it is not complete".to_owned());
         }
         for (index, race) in report.races.iter().enumerate() {

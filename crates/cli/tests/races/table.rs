@@ -40,6 +40,15 @@ pub(crate) struct Case {
     programs: Vec<String>,
     /// Argument lines.
     pub(crate) runs: Vec<String>,
+    /// How the recorded run ends, 128+S for signal S.
+    #[serde(default)]
+    pub(crate) status: i32,
+    /// Whether a replay may go another way, by the race itself.
+    #[serde(default)]
+    pub(crate) may_diverge: bool,
+    /// Words of what must be told as not observed.
+    #[serde(default)]
+    pub(crate) unobserved: Option<String>,
     /// The races.
     pub(crate) pairs: Vec<Pair>,
     /// Their class where they do not say it themselves.

@@ -9,7 +9,7 @@
 //! context is what the program has, until the cache is reached; around a system call
 //! the registers are.
 
-use crate::area::{AFTER, ARRIVED, Area, CONTEXT, ENDING, STACK, TAKE_SIGNAL, TID, VECTOR_MASK, VECTORS};
+use crate::area::{AFTER, ARRIVED, Area, CONTEXT, DIE, ENDING, STACK, TAKE_SIGNAL, TID, VECTOR_MASK, VECTORS};
 use core::arch::global_asm;
 use relive_sys::signal::is_own_code;
 
@@ -120,6 +120,30 @@ global_asm!(
     "mov eax, 15",
     "syscall",
     "ud2",
+    // The same where the program leaves the signal to the kernel, which would end the process by it.
+    ".balign 16",
+    ".globl relive_dbi_fatal",
+    ".hidden relive_dbi_fatal",
+    "relive_dbi_fatal:",
+    "push 0x202",
+    "popfq",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "mov rcx, gs:[0]",
+    "call qword ptr gs:[{arrived}]",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "test al, al",
+    "jz 4f",
+    "mov rsp, gs:[{stack}]",
+    "mov rcx, gs:[0]",
+    "call qword ptr gs:[{die}]",
+    "ud2",
+    "4:",
+    "lea rdi, [rsp + 8]",
+    "jmp relive_dbi_return_from_signal",
     // rdi: number, rsi: five arguments, rdx: the child's area.
     ".balign 16",
     ".globl relive_dbi_clone",
@@ -168,6 +192,7 @@ global_asm!(
     after = const AFTER,
     arrived = const ARRIVED,
     take_signal = const TAKE_SIGNAL,
+    die = const DIE,
     tid = const TID,
     mask = const VECTOR_MASK,
     vectors = const VECTORS,
@@ -182,6 +207,7 @@ unsafe extern "C" {
     fn relive_dbi_kernel();
     fn relive_dbi_called();
     fn relive_dbi_signal();
+    fn relive_dbi_fatal();
     fn relive_dbi_return_from_signal(context: u64) -> !;
     fn relive_dbi_clone(number: usize, arguments: *const usize, child: *mut Area) -> isize;
     fn relive_dbi_exit(status: usize) -> !;
@@ -252,6 +278,11 @@ pub(crate) fn kernel() -> u64 {
 /// What the kernel is told to call for a signal.
 pub(crate) fn signal() -> usize {
     address(relive_dbi_signal) as usize
+}
+
+/// What the kernel is told to call for a signal that ends the process.
+pub(crate) fn fatal() -> usize {
+    address(relive_dbi_fatal) as usize
 }
 
 /// Where a thread goes on with its area's context and target, if nothing else of its state is ours.

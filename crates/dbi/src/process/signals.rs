@@ -8,6 +8,11 @@
 //! stack and vector registers, and the thread goes on in `relive_dbi_go` with the
 //! frame's registers, translated.
 //!
+//! A signal whose default action ends the process has a handler of ours as well, where
+//! the program leaves it to the kernel: the host is told, and then it strikes again, as
+//! the program wanted it. The kernel alone knows which of the two handlers is there, so a
+//! child that shares our memory on its way to another image may change its own.
+//!
 //! A signal that finds the translator itself at work blocks all signals, is sent
 //! again, and goes back. The mask that counts is put back by `relive_dbi_load` as
 //! soon as the stack pointer is the program's, so that the kernel makes its frame on
@@ -29,7 +34,14 @@ use relive_sys::syscall::{self, syscall6};
 const ACTION_WORDS: usize = 4;
 const MASK_BYTES: u64 = 8;
 /// `SIG_DFL` and `SIG_IGN` are no handlers.
+const SIG_DFL: usize = 0;
 const SIG_IGN: usize = 1;
+/// Where the kernel takes what a handler returns to.
+const SA_RESTORER: usize = 0x0400_0000;
+/// A stack that has no room for a handler may be why the process dies.
+const SA_ONSTACK: usize = 0x0800_0000;
+/// The signals that end a process by default, but for `SIGKILL` and the two that libc has for itself.
+const FATAL: u64 = !(1 << 8 | 1 << 16 | 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 27 | 3 << 31);
 /// Without it the kernel does not say what a signal that must be sent again is.
 const SA_SIGINFO: usize = 4;
 const EFAULT: i64 = -14;
@@ -64,12 +76,18 @@ impl<H: Host, T: Tool> Engine<H, T> {
             // SAFETY: the kernel writes the action, four words.
             let known = unsafe { syscall6(RT_SIGACTION, number, 0, (&raw mut action).addr(), 8, 0, 0) == 0 };
             let [handler, flags, restorer, mask] = action;
-            if known && handler > SIG_IGN {
-                self.process.keep(number, handler, flags);
-                let ours = [border::signal(), flags | SA_SIGINFO, restorer, mask];
-                // SAFETY: the kernel reads the action.
-                unsafe { syscall6(RT_SIGACTION, number, (&raw const ours).addr(), 0, 8, 0, 0) };
+            if !known || handler == SIG_IGN || handler == SIG_DFL && !is_fatal(number) {
+                continue;
             }
+            let mut ours = [handler, flags, restorer, mask];
+            if handler == SIG_DFL {
+                ours = fatal_of(&ours);
+            } else {
+                self.process.keep(number, handler, flags);
+                ours = [border::signal(), flags | SA_SIGINFO, restorer, mask];
+            }
+            // SAFETY: the kernel reads the action.
+            unsafe { syscall6(RT_SIGACTION, number, (&raw const ours).addr(), 0, 8, 0, 0) };
         }
     }
 
@@ -94,6 +112,8 @@ impl<H: Host, T: Tool> Engine<H, T> {
             // It must be there when the first signal comes; where there is none, the last one is not asked for.
             self.process.keep(number as usize, wanted[0], wanted[1]);
             wanted = [border::signal(), wanted[1] | SA_SIGINFO, wanted[2], wanted[3]];
+        } else if wanted[0] == SIG_DFL && is_fatal(number as usize) {
+            wanted = fatal_of(&wanted);
         }
         let given = if new == 0 { 0 } else { wanted.as_ptr().addr() };
         // SAFETY: the kernel reads one action and writes another, both of this function's.
@@ -105,6 +125,8 @@ impl<H: Host, T: Tool> Engine<H, T> {
         if old != 0 {
             if before[0] == border::signal() {
                 before = [previous, before[1] & !SA_SIGINFO | previous_flags, before[2], before[3]];
+            } else if before[0] == border::fatal() {
+                before = default_of(&before);
             }
             let mut words = [0u8; ACTION_WORDS * 8];
             for (bytes, word) in words.as_chunks_mut::<8>().0.iter_mut().zip(before) {
@@ -164,6 +186,50 @@ impl<H: Host, T: Tool> Engine<H, T> {
         false
     }
 
+    /// The program's registers where a signal struck.
+    fn struck(&self, program: &mut signal::Context, area: &Area) -> Context {
+        let found = program_of(program);
+        let mut now = found;
+        match border::whereabouts(found.ip) {
+            Where::Going | Where::Calling => return area.context,
+            Where::Called => {
+                now.ip = area.context.ip + 2;
+                now.general[usize::from(Gpr::RCX.number())] = now.ip;
+            }
+            Where::Inside | Where::Elsewhere if self.contains(found.ip) => {
+                // SAFETY: the thread is attached to this engine.
+                let known = unsafe { self.recover(&mut now) };
+                assert!(known, "each place of the cache is known");
+            }
+            Where::Inside | Where::Elsewhere => {
+                if self.may_run(found.ip) {
+                    self.host.escaped(found.ip);
+                }
+            }
+        }
+        now
+    }
+
+    /// Ends the process by a signal that the program leaves to the kernel. On the thread's stack of ours.
+    pub(crate) unsafe extern "C" fn die(
+        number: i32,
+        info: *const Info,
+        context: *mut signal::Context,
+        area: *mut Area,
+    ) -> ! {
+        // SAFETY: the kernel's frame, which nothing returns to; the area is the thread's, and names its engine.
+        let (info, program, area, engine) =
+            unsafe { (&*info, &mut *context, &mut *area, &*(*area).engine.cast::<Self>()) };
+        syscall::set_signal_mask(u64::MAX);
+        area.context = engine.struck(program, area);
+        engine.host.process_dies();
+        relive_sys::outside::as_if_unhandled(number as u32);
+        signal::queue(syscall::getpid(), syscall::gettid(), info);
+        syscall::set_signal_mask(!(1 << (number - 1)));
+        // Not reached: what is pending strikes as soon as it may.
+        syscall::exit_group(128 + number as u32)
+    }
+
     /// Lets the thread go on in the handler of the program. On the thread's stack of ours.
     pub(crate) unsafe extern "C" fn take_signal(
         number: i32,
@@ -174,32 +240,13 @@ impl<H: Host, T: Tool> Engine<H, T> {
     ) {
         // SAFETY: the kernel's frame; the area is the thread's, and names the engine that it was attached to.
         let (program, area, engine) = unsafe { (&mut *context, &mut *area, &*(*area).engine.cast::<Self>()) };
-        let found = program_of(program);
-        let now = match border::whereabouts(found.ip) {
-            Where::Going | Where::Calling => area.context,
-            Where::Called => {
-                let mut now = found;
-                now.ip = area.context.ip + 2;
-                now.general[usize::from(Gpr::RCX.number())] = now.ip;
-                now
-            }
-            Where::Inside | Where::Elsewhere => {
-                let mut now = found;
-                if engine.contains(found.ip) {
-                    // SAFETY: the thread is attached to this engine.
-                    let known = unsafe { engine.recover(&mut now) };
-                    assert!(known, "each place of the cache is known");
-                } else if engine.may_run(found.ip) {
-                    engine.host.escaped(found.ip);
-                }
-                now
-            }
-        };
+        let place = program.place() as u64;
+        let now = engine.struck(program, area);
         give_program(program, &now);
         // SAFETY: the kernel's information, on the same frame.
         let told = unsafe { &mut *info };
         // Of some faults the address is that of the instruction.
-        if told.code > 0 && is_fault(number) && told.address() as u64 == found.ip {
+        if told.code > 0 && is_fault(number) && told.address() as u64 == place {
             told.set_address(now.ip as usize);
         }
         let handler = engine.process.handlers[number as usize].load(Ordering::Acquire) as u64;
@@ -210,6 +257,29 @@ impl<H: Host, T: Tool> Engine<H, T> {
         area.set_general(Gpr::RSP, frame);
         engine.find(area, handler, None);
     }
+}
+
+/// What the kernel is told for a signal that the program leaves to it.
+fn fatal_of(wanted: &[usize; ACTION_WORDS]) -> [usize; ACTION_WORDS] {
+    let [_, flags, restorer, mask] = *wanted;
+    // Nothing returns from there, so the word may say whether the program gave one.
+    let restorer = if flags & SA_RESTORER == 0 { border::fatal() } else { restorer };
+    [border::fatal(), flags | SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, mask]
+}
+
+/// What the program finds of that.
+fn default_of(ours: &[usize; ACTION_WORDS]) -> [usize; ACTION_WORDS] {
+    let [_, flags, restorer, mask] = *ours;
+    let flags = flags & !(SA_SIGINFO | SA_ONSTACK);
+    if restorer == border::fatal() {
+        [SIG_DFL, flags & !SA_RESTORER, 0, mask]
+    } else {
+        [SIG_DFL, flags, restorer, mask]
+    }
+}
+
+fn is_fatal(number: usize) -> bool {
+    FATAL >> (number - 1) & 1 != 0
 }
 
 /// What the kernel's context says of registers.

@@ -2,7 +2,7 @@
 
 use crate::made_up::{self, folded};
 use crate::names::Local;
-use crate::raw::{RawDivergence, RawSegments, Setting};
+use crate::raw::{NO_THREAD, RawDivergence, RawSegments, Setting};
 use crate::report::{Object, Report};
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -162,4 +162,15 @@ fn a_race_as_json() {
     "complete": true,"segments": null,"advice": ["/opt/libodd.so has no debug information: install it"],
     "unused_suppressions": ["race:nothing (my.supp:3)"]}
     "##);
+}
+
+#[test]
+fn a_divergence_that_words_alone_tell_has_no_thread_and_is_no_complete_report() {
+    let diverged = Some(RawDivergence { thread: NO_THREAD, event: 0, what: "thread 0.1 spins".to_owned() });
+    let json = Report { diverged, complete: true, ..Report::default() }.json();
+    let value: Value = serde_json::from_str(&json).expect("JSON");
+    let mut schema = Schema::new();
+    let root = schema.root.clone();
+    schema.check(&root, &value, "$");
+    assert_eq!((&value["complete"], &value["diverged"]["thread"]), (&Value::from(false), &Value::Null), "{json}");
 }

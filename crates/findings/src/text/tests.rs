@@ -156,16 +156,19 @@ fn no_race_is_one_line() {
 
 #[test]
 fn an_end_before_the_end_is_said() {
-    let died = Report::default();
-    assert!(plain(&died).contains("The replay ended before it had told everything"));
+    let died = plain(&Report::default());
+    assert!(died.starts_with("no data races found in what was observed\n"), "{died}");
+    assert!(died.contains("The replay ended before it had told everything"), "{died}");
     let diverged = Some(RawDivergence { thread: 1, event: 7, what: "unlock, recorded was lock".to_owned() });
     let text = plain(&Report { diverged, ..made_up::report() });
     let said =
         "The replay left its recording here: thread 0.1 \"worker\", after its event 7: unlock, recorded was lock.";
     assert!(text.replace("\n  ", " ").contains(said), "{text}");
     let diverged = Some(RawDivergence { thread: NO_THREAD, event: 0, what: "thread 0.1 spins".to_owned() });
-    let text = plain(&Report { diverged, ..made_up::report() });
+    let text = plain(&Report { diverged: diverged.clone(), ..made_up::report() });
     assert!(text.contains("The replay left its recording here: thread 0.1 spins."), "{text}");
+    let text = plain(&Report { diverged, complete: true, ..Report::default() });
+    assert!(text.starts_with("no data races found before the replay left its recording\n"), "{text}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use super::check_complete;
 use crate::replay::{self, turn};
 use crate::runtime::{self, Mode};
-use crate::{chunk, outside, record, thread, writer};
+use crate::{chunk, outside, races, record, thread, writer};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use relive_order::Kind;
 use relive_sys::{proc, syscall};
@@ -83,6 +83,7 @@ pub fn gone() {
 /// goes on in this: its kernel's id stays. Waits as [`wait_for_all`] does.
 pub fn leaves_image() {
     wait_for_all();
+    races::leaves_image();
     if let Some(thread) = thread::current_if_known() {
         thread.replay.slot().state.store(state::ENDED, Ordering::Release);
     }

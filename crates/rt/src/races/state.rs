@@ -93,6 +93,7 @@ impl State {
             ending: Ending::new(),
         });
         start(&state.clocks, first);
+        state.say_of_image(word::BEGUN);
         STATE.store(Box::leak(state), Ordering::Release);
         begun
     }
@@ -169,6 +170,13 @@ impl State {
         }
         if self.pass == Pass::Second {
             self.second.lock().event(me, kind, cells.first().map_or(0, |cell| key(cell)));
+        }
+    }
+
+    /// The process image begins, or has told all that it did.
+    fn say_of_image(&self, what: u64) {
+        if self.pass == Pass::First {
+            self.found.lock().ledger.append(&[what, u64::from(runtime::process()), 0]);
         }
     }
 
@@ -391,6 +399,7 @@ impl State {
         self.robust.lock().clear();
         self.tally.fork();
         self.ending.fork();
+        self.say_of_image(word::BEGUN);
         self.second.lock().fork(self.pass, me);
     }
 
@@ -422,6 +431,7 @@ impl State {
         if self.pass == Pass::First {
             self.tally.ends(self.clocks.lock().current(me));
             self.say_what_was_missed();
+            self.say_of_image(word::ENDED);
         }
     }
 

@@ -18,12 +18,22 @@ pub struct Cursor {
     /// The bytes behind the record looked at.
     payload: &'static [u8],
     malformed: bool,
+    /// How many calls were passed over, of the last event number at which there were any.
+    passed_over: (u64, u32),
 }
 
 impl Cursor {
     /// A cursor without records.
     pub const fn empty() -> Self {
-        Self { decoder: Decoder::new(&[]), wanted: |_| true, reached: 0, ahead: None, payload: &[], malformed: false }
+        Self {
+            decoder: Decoder::new(&[]),
+            wanted: |_| true,
+            reached: 0,
+            ahead: None,
+            payload: &[],
+            malformed: false,
+            passed_over: (0, 0),
+        }
     }
 
     /// A cursor at the first record of `stream` that is `wanted`.
@@ -99,9 +109,18 @@ impl Cursor {
                         self.payload = self.decoder.payload();
                         return;
                     }
+                    if matches!(record, Record::Call { .. }) {
+                        let before = if self.passed_over.0 == at { self.passed_over.1 } else { 0 };
+                        self.passed_over = (at, before + 1);
+                    }
                 }
             }
         }
+    }
+
+    /// At the stream's end: how many calls that are not wanted stand at event number `event`.
+    pub fn passed_over_at(&self, event: u64) -> u32 {
+        if self.passed_over.0 == event { self.passed_over.1 } else { 0 }
     }
 
     /// Takes one failure off the run of `count` that the cursor stands at.

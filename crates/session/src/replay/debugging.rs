@@ -8,12 +8,12 @@
 
 use super::ending::Run;
 use super::{
-    Arc, Instant, Outcome, Packed, Path, PathBuf, Pid, ReplayError, Replayer, Report, Rule, Series, Service, Shared,
-    Signal, TICK, Watched, Woken, flag, kill_all, kill_process,
+    Arc, Instant, Outcome, Packed, Path, PathBuf, ReplayError, Replayer, Report, Rule, Series, Service, Shared, Signal,
+    TICK, Watched, Woken, flag, kill_all,
 };
 use crate::gdb::{self, Debugger};
 use crate::lineage;
-use crate::processes::is_traced;
+use crate::processes::{self, is_traced};
 use crate::program;
 use crate::signals::Held;
 use crate::starter::Limit;
@@ -183,7 +183,5 @@ fn let_go_if_traced(shared: &Shared, thread: u32) {
 
 /// gdb stops all threads of a process that gets SIGINT, and the program never sees it.
 fn interrupt(shared: &Shared, thread: u32) {
-    if let Some(pid) = Pid::from_raw(pid_of(shared, thread) as i32) {
-        let _ = kill_process(pid, Signal::INT);
-    }
+    processes::signal(pid_of(shared, thread), Signal::INT);
 }

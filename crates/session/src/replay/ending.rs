@@ -1,8 +1,8 @@
 //! From the started program to the end of the replay, and what kind of end it was.
 
 use super::{
-    BTreeSet, Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Stuck, TICK,
-    Verdict, Watch, Watched, Woken, io, processes,
+    BTreeSet, Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Signal, Stuck,
+    TICK, Verdict, Watch, Watched, Woken, io, processes, processes_of,
 };
 use relive_trace::control::{IN_USE, TurnSlot, cause, flag, turn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -39,6 +39,8 @@ const TRANSLATED: u32 = 8;
 const SEARCHED: u32 = 25;
 /// So long may other threads go on after a divergence while races are looked for.
 const OTHERS_MAX: Duration = Duration::from_secs(10);
+/// So long processes may tell of races before they end, more than they wait for their threads.
+const TELLING_MAX: Duration = Duration::from_secs(10);
 /// At so many looks in a row nobody runs: they have stopped.
 const STILL: u32 = 3;
 /// How a program ends that writes to a pipe that nobody reads.
@@ -71,6 +73,9 @@ impl Run<'_> {
                 Woken::Tick => self.look(&mut watch),
             };
             if let Some(ending) = ending {
+                if self.replayer.instrument.races.is_some() {
+                    self.let_them_tell();
+                }
                 self.watched.kill();
                 return Ok(ending);
             }
@@ -84,6 +89,18 @@ impl Run<'_> {
         while still < STILL && Instant::now() < end {
             std::thread::sleep(TICK);
             still = if self.any_runs() { 0 } else { still + 1 };
+        }
+    }
+
+    /// Ends every process of the replay by the signal behind which it tells what it did last, as far as that can be.
+    fn let_them_tell(&self) {
+        let pids = processes_of(self.shared);
+        for &pid in &pids {
+            processes::signal(pid, Signal::SYS);
+        }
+        let end = Instant::now() + TELLING_MAX;
+        while pids.iter().any(|&pid| processes::alive(pid)) && Instant::now() < end {
+            std::thread::sleep(TICK / 10);
         }
     }
 

@@ -53,9 +53,14 @@ impl Replayer {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
         tell(Pass::First);
         let first = self.pass(if segments { flag::RACES | flag::SEGMENTS } else { flag::RACES }, &folder.0, 0)?;
-        let (lines, missed, segments) = folder.found().map_err(ReplayError::Races)?;
+        let (lines, mut missed, segments, untold) = folder.found().map_err(ReplayError::Races)?;
+        // Where the replay went another way, it was stopped.
+        let complete = untold == 0 || matches!(first.ending, Ending::Diverged(_));
+        if !complete {
+            missed.push(RawUnobserved { what: UNTOLD.to_owned(), count: untold });
+        }
         let bytes = lines.racing.values().map(|racing| u64::from(racing.count_ones())).sum();
-        let mut found = RawReport { complete: true, unobserved: missed, segments, ..RawReport::default() };
+        let mut found = RawReport { complete, unobserved: missed, segments, ..RawReport::default() };
         let (mut last, mut watched) = (first, lines);
         if bytes > 0 && !matches!(last.ending, Ending::Interrupted(_)) {
             (found, last) =
@@ -177,6 +182,9 @@ fn add_variable(lines: &mut Lines, address: u64, bytes: u64) -> bool {
     parts.into_iter().filter(|part| part.1 != 0 && lines.variables.insert(*part)).count() > 0
 }
 
+/// What is said of processes that began and did not tell of their ends.
+const UNTOLD: &str = "what a process did last, which a signal ended before it could be told";
+
 /// What was not observed, in words.
 fn missed_of(what: u64, which: u64) -> String {
     match (what, which) {
@@ -223,14 +231,17 @@ impl Scratch {
     }
 
     /// What the first pass found: by lines, bytes that race and bytes of synchronisation variables; what it could
-    /// not see; and the segments that it counted, if it did.
-    fn found(&self) -> io::Result<(Lines, Vec<RawUnobserved>, Option<RawSegments>)> {
+    /// not see; the segments that it counted, if it did; and how many processes did not tell what they did last.
+    fn found(&self) -> io::Result<(Lines, Vec<RawUnobserved>, Option<RawSegments>, u64)> {
         let (mut lines, mut missed, mut segments) = (Lines::default(), BTreeMap::new(), None);
+        let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
         for words in self.files(FOUND)? {
             for record in words.chunks_exact(word::COUNT) {
                 match *record {
                     [word::RACING, line, bytes] => *lines.racing.entry(line).or_default() |= bytes,
                     [word::VARIABLE, line, bytes] => _ = lines.variables.insert((line, bytes)),
+                    [word::BEGUN, process, _] => _ = begun.insert(process),
+                    [word::ENDED, process, _] => _ = ended.insert(process),
                     [what, first, second] if segments::add(&mut segments, what, [first, second]) => {}
                     [what, which, count] => *missed.entry(missed_of(what, which)).or_default() += count,
                     _ => {}
@@ -238,7 +249,7 @@ impl Scratch {
             }
         }
         let missed = missed.into_iter().map(|(what, count)| RawUnobserved { what, count }).collect();
-        Ok((lines, missed, segments))
+        Ok((lines, missed, segments, begun.difference(&ended).count() as u64))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -302,15 +313,16 @@ mod tests {
     fn what_several_processes_found_is_watched_once() {
         let folder = Scratch(tempfile::tempdir().unwrap().keep());
         let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        fs::write(folder.0.join(format!("{FOUND}-0")), bytes(&[0, 5, 1, 1, 5, 8, 0, 5, 2, 2, 0, 3])).unwrap();
+        fs::write(folder.0.join(format!("{FOUND}-0")), bytes(&[9, 0, 0, 0, 5, 1, 1, 5, 8, 0, 5, 2, 2, 0, 3])).unwrap();
         // The last record was cut.
-        fs::write(folder.0.join(format!("{FOUND}-12")), bytes(&[0, 5, 2, 0, 9, 4, 2, 0, 4, 0, 7])).unwrap();
+        fs::write(folder.0.join(format!("{FOUND}-12")), bytes(&[9, 12, 0, 0, 5, 2, 0, 9, 4, 2, 0, 4, 10, 12, 0, 0, 7]))
+            .unwrap();
         fs::write(folder.0.join(format!("{FOUND}s")), bytes(&[0, 1, 1])).unwrap();
-        let (lines, missed, segments) = folder.found().unwrap();
+        let (lines, missed, segments, untold) = folder.found().unwrap();
         folder.watch(&lines).unwrap();
         assert_eq!(lines.racing.into_iter().collect::<Vec<_>>(), [(5, 3), (9, 4)]);
         assert_eq!(lines.variables.into_iter().collect::<Vec<_>>(), [(5, 8)]);
-        assert_eq!(segments, None);
+        assert_eq!((segments, untold), (None, 1));
         assert_eq!(missed, [RawUnobserved { what: missed_of(word::NATIVE, not_translated::PIECE), count: 7 }]);
         assert_eq!(fs::read(folder.0.join(WATCH)).unwrap(), bytes(&[0, 5, 3, 0, 9, 4, 1, 5, 8]));
     }

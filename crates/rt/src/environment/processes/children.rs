@@ -5,15 +5,18 @@
 //! strike when it strikes, and in the recording it struck behind what the process
 //! had done by then. Whoever the signal came from, the parent hears of the end
 //! when it waits; so it is the parent that ends the child, once that has come to
-//! the end of what was recorded of it.
+//! the end of what was recorded of it. Where races are looked for the child tells first
+//! what it did last: by `SIGSYS`, which the program can't have.
 
+use crate::races;
 use crate::replay;
 use crate::runtime;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use relive_sys::dispatch::SIGSYS;
 use relive_sys::syscall::number::{KILL, WAIT4, WAITID};
 use relive_sys::syscall::{self, syscall6};
 use relive_trace::control::turn;
-use relive_trace::layout::{NONE, end};
+use relive_trace::layout::{self, NONE};
 
 const WNOHANG: usize = 1;
 const WEXITED: usize = 4;
@@ -120,6 +123,8 @@ fn told(status: u32) -> Change {
 
 fn take(recorded: u32, change: Change, keeps: usize) {
     const PAUSE_MS: u32 = 1;
+    /// So long it may tell of races, more than it waits for its threads.
+    const TELLING_MS: u32 = 10_000;
     let Some(present) = present(recorded).filter(|&pid| pid != runtime::pid()) else { return };
     if change == Change::Other {
         return;
@@ -130,14 +135,27 @@ fn take(recorded: u32, change: Change, keeps: usize) {
         while !wait(present, WEXITED | WNOHANG | WNOWAIT) && !has_run_all(recorded) {
             syscall::futex_wait(&never, 0, Some(PAUSE_MS));
         }
-        // SAFETY: no pointers. Nobody but us can have taken the child.
-        unsafe { syscall6(KILL, present as usize, SIGKILL, 0, 0, 0, 0) };
+        if races::is_on() {
+            end(present, SIGSYS as usize);
+            let mut left = TELLING_MS;
+            while left > 0 && !wait(present, WEXITED | WNOHANG | WNOWAIT) {
+                syscall::futex_wait(&never, 0, Some(PAUSE_MS));
+                left -= 1;
+            }
+        }
+        end(present, SIGKILL);
     }
     wait(present, WEXITED | keeps);
     replay::set_blocked(false, 0);
     if keeps == 0 {
         forget(recorded);
     }
+}
+
+/// Sends a signal that ends a child, which nobody but us can have taken.
+fn end(present: u32, signal: usize) {
+    // SAFETY: no pointers.
+    unsafe { syscall6(KILL, present as usize, signal, 0, 0, 0, 0) };
 }
 
 /// Waits for a child; whether there is something to tell of it, or will never be.
@@ -160,7 +178,7 @@ fn last_image(recorded: u32) -> Option<u32> {
 }
 
 fn ended_by_itself(recorded: u32) -> bool {
-    last_image(recorded).is_some_and(|image| runtime::plan().process(image).end == end::EXITED)
+    last_image(recorded).is_some_and(|image| runtime::plan().process(image).end == layout::end::EXITED)
 }
 
 /// Whether a process of the recording has done all that was recorded of it.
