@@ -11,7 +11,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Describes a program or library by its build-id, else by its content.
+/// Describes a program or library by its build-id, which tells one build from another, and its content, which may have been
+/// changed since.
 ///
 /// # Errors
 /// What the system says to reading it.
@@ -20,10 +21,7 @@ pub fn describe(path: &Path) -> io::Result<Binary> {
     let bytes = file.metadata()?.len();
     let build_id = build_id(&file);
     (&file).rewind()?;
-    let checksum = match build_id {
-        Some(_) => None,
-        None => Some(format!("{:016x}", checksum(&file)?)),
-    };
+    let checksum = Some(format!("{:016x}", checksum(&file)?));
     Ok(Binary { path: Text::from(path), build_id, bytes, checksum })
 }
 
@@ -35,8 +33,9 @@ pub fn unchanged(recorded: &Binary) -> bool {
 /// Whether the file at `path` is the recorded one.
 pub fn is_same(recorded: &Binary, path: &Path) -> bool {
     describe(path).is_ok_and(|found| {
-        let same_content = found.bytes == recorded.bytes && found.checksum == recorded.checksum;
-        found.build_id == recorded.build_id && (recorded.build_id.is_some() || same_content)
+        // An older recording has no checksum beside a build-id.
+        let same_content = recorded.checksum.is_none() || found.checksum == recorded.checksum;
+        found.build_id == recorded.build_id && found.bytes == recorded.bytes && same_content
     })
 }
 
@@ -107,6 +106,21 @@ mod tests {
         fs::write(&path, "two").unwrap();
         assert!(!unchanged(&recorded));
         fs::remove_file(&path).unwrap();
+        assert!(!unchanged(&recorded));
+    }
+
+    #[test]
+    fn a_file_patched_in_place_is_noticed_although_its_build_id_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let mut bytes = fs::read("/bin/true").unwrap();
+        fs::write(&path, &bytes).unwrap();
+        let recorded = describe(&path).unwrap();
+        assert!(recorded.build_id.is_some() && unchanged(&recorded));
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(describe(&path).unwrap().build_id, recorded.build_id);
         assert!(!unchanged(&recorded));
     }
 

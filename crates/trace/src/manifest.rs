@@ -110,7 +110,7 @@ pub struct Binary {
     pub build_id: Option<String>,
     /// Bytes of the file.
     pub bytes: u64,
-    /// XXH3 of the file in hexadecimal, where there is no build-id.
+    /// XXH3 of the file in hexadecimal: a file that is changed in place keeps its build-id.
     pub checksum: Option<String>,
 }
 
