@@ -77,6 +77,8 @@ pub(crate) struct Area {
     pub(crate) take_signal: usize,
     /// What ends the process by a signal that the program does not handle.
     pub(crate) die: usize,
+    /// Where native code goes in place of its `ret` to be translated from there on.
+    pub(crate) resume: u64,
     /// The next of all areas.
     pub(crate) next: *mut Area,
     /// The kernel's id of the thread.
@@ -113,6 +115,7 @@ pub(crate) const MASK: usize = offset_of!(Area, mask);
 pub(crate) const ARRIVED: usize = offset_of!(Area, arrived);
 pub(crate) const TAKE_SIGNAL: usize = offset_of!(Area, take_signal);
 pub(crate) const DIE: usize = offset_of!(Area, die);
+pub(crate) const RESUME: usize = offset_of!(Area, resume);
 pub(crate) const TID: usize = offset_of!(Area, tid);
 pub(crate) const ENDING: usize = offset_of!(Area, ending);
 pub(crate) const CONTEXT: usize = offset_of!(Area, context);

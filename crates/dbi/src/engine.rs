@@ -105,6 +105,7 @@ impl<H: Host, T: Tool> Engine<H, T> {
         words.serve = Self::serve_area as *const () as usize;
         words.arrived = Self::arrived as *const () as usize;
         words.take_signal = Self::take_signal as *const () as usize;
+        words.resume = self.resume;
         words.die = Self::die as *const () as usize;
         words.engine = core::ptr::from_ref(self).cast();
         words.vector_mask = self.vector_mask;

@@ -19,7 +19,7 @@
 //! mask is put back when the program goes on.
 //!
 //! A place that is outside nevertheless (code that can't be translated) is counted,
-//! and comes back at the next signal or new thread.
+//! and comes back at the next signal, new thread or [`native`] call.
 
 mod calls;
 mod mappings;

@@ -9,7 +9,9 @@
 //! context is what the program has, until the cache is reached; around a system call
 //! the registers are.
 
-use crate::area::{AFTER, ARRIVED, Area, CONTEXT, DIE, ENDING, STACK, TAKE_SIGNAL, TID, VECTOR_MASK, VECTORS};
+use crate::area::{
+    AFTER, ARRIVED, Area, CONTEXT, DIE, ENDING, RESUME, STACK, TAKE_SIGNAL, TARGET, TID, VECTOR_MASK, VECTORS,
+};
 use core::arch::global_asm;
 use relive_sys::signal::is_own_code;
 
@@ -49,8 +51,18 @@ global_asm!(
     ".hidden relive_dbi_native_call",
     "relive_dbi_native_call:",
     "syscall",
+    "test eax, eax",
+    "jnz 5f",
     "ret",
     ".cfi_endproc",
+    // The kernel had it: the thread left the cache for code that can't be translated. Its area has all that is needed,
+    // and from here on it is translated again.
+    "5:",
+    "lea rax, [rip + 6f]",
+    "mov gs:[{target}], rax",
+    "jmp relive_dbi_leave_plainly",
+    "6:",
+    "jmp qword ptr gs:[{resume}]",
     // Where that call leaves the cache, with the area's target behind it: as relive_dbi_leave, without the vector
     // registers, and without the engine, whose lock threads would meet at.
     ".balign 16",
@@ -190,6 +202,8 @@ global_asm!(
     context = const CONTEXT,
     stack = const STACK,
     after = const AFTER,
+    target = const TARGET,
+    resume = const RESUME,
     arrived = const ARRIVED,
     take_signal = const TAKE_SIGNAL,
     die = const DIE,
@@ -251,7 +265,7 @@ fn address(label: unsafe extern "C" fn()) -> u64 {
     label as *const () as u64
 }
 
-/// Asks the translator to call a function; `-ENOSYS` if there is none.
+/// Asks the translator to call a function; 0 once it did.
 ///
 /// # Safety
 /// As for calling it.

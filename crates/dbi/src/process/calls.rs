@@ -29,6 +29,7 @@ pub(crate) const SYSCALL_BYTES: u64 = 2;
 
 /// Calls `function` with `data` natively, on the thread's own stack of ours, with every signal put off: for what is too
 /// slow translated, or may not be interrupted. It may not panic, wait for another translated thread, or come here again.
+/// A thread that runs natively because code of it can't be translated is translated again behind it.
 ///
 /// # Panics
 /// If the process is not translated.
