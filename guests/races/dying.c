@@ -16,6 +16,7 @@ struct object {
 static volatile int shared, ready, *page, *file;
 static struct object *object;
 static const char *how;
+static sem_t done;
 
 static void die(void)
 {
@@ -96,6 +97,30 @@ static void *asking(void *argument)
     return argument;
 }
 
+static int deeper(int level)
+{
+    volatile char room[4096] = {0};
+    room[level % 4096] = 1;
+    if (level < 0)
+        return room[0];
+    return deeper(level + 1) + room[(level + 1) % 4096];
+}
+
+static void *done_beside(void *argument)
+{
+    shared = 1; // race done_beside
+    post(&done);
+    return argument;
+}
+
+// The kernel has no room for a handler's frame.
+static void *overflowing(void *argument)
+{
+    shared = 2; // race before_overflow
+    await(&done);
+    return deeper(0) ? argument : NULL;
+}
+
 static void nothing(void)
 {
 }
@@ -107,6 +132,7 @@ static void prepare(void)
     must_be(page != MAP_FAILED && file != MAP_FAILED);
     object = malloc(sizeof *object);
     object->call = nothing;
+    must_be(sem_init(&done, 0, 0) == 0);
     if (is(how, "alarm"))
         alarm(1);
 }
@@ -117,6 +143,7 @@ int main(int argc, char **argv)
         {"page", reading_page, writing_page},
         {"freed", freeing, calling},
         {"replay_alone", telling, asking},
+        {"overflow", done_beside, overflowing},
     };
     how = word(argc, argv, 1, "");
     prepare();

@@ -37,9 +37,12 @@ fn judge(case: &Case, recording: &Recording, stage: &Stage) -> Result<(), String
     if ended.status != Some(CLEAN) && ended.status != Some(RACES) {
         return Err(format!("relive races: {}\n{}", ended.status_text(), ended.complaints()));
     }
-    let report =
-        Report::parse(&ended.stdout, case.may_diverge).map_err(|cause| format!("{cause}\n{}", ended.text()))?;
+    let may_be_partial = case.may_diverge || case.partial;
+    let report = Report::parse(&ended.stdout, may_be_partial).map_err(|cause| format!("{cause}\n{}", ended.text()))?;
     compare(case, &report)?;
+    if case.partial && report.complete {
+        return Err("the report calls itself complete".to_owned());
+    }
     if let Some(words) = &case.unobserved
         && !report.unobserved.iter().any(|one| one.count > 0 && one.what.contains(words))
     {

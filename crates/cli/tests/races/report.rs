@@ -18,7 +18,7 @@ pub(crate) struct Report {
     diverged: Value,
     /// Whether the whole recording was searched.
     #[serde(default = "yes")]
-    complete: bool,
+    pub(crate) complete: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,17 +101,17 @@ const fn yes() -> bool {
 }
 
 impl Report {
-    /// Reads it; one that is not about the whole recording is an error, unless the replay `may_diverge`.
-    pub(crate) fn parse(text: &[u8], may_diverge: bool) -> Result<Report, String> {
+    /// Reads it; one that is not about the whole recording is an error, unless it `may_be_partial`.
+    pub(crate) fn parse(text: &[u8], may_be_partial: bool) -> Result<Report, String> {
         let report: Report = serde_json::from_slice(text).map_err(|error| format!("the report: {error}"))?;
         let diverged = !report.diverged.is_null();
         if diverged && report.complete {
             return Err("it diverged, and calls itself complete".to_owned());
         }
-        if diverged && !may_diverge {
+        if diverged && !may_be_partial {
             return Err(format!("the replay diverged: {}", report.diverged));
         }
-        if !report.complete && !diverged {
+        if !report.complete && !may_be_partial {
             return Err("it is not complete".to_owned());
         }
         for (index, race) in report.races.iter().enumerate() {

@@ -46,6 +46,9 @@ pub(crate) struct Case {
     /// Whether a replay may go another way, by the race itself.
     #[serde(default)]
     pub(crate) may_diverge: bool,
+    /// Whether the report must say that it is not complete.
+    #[serde(default)]
+    pub(crate) partial: bool,
     /// Words of what must be told as not observed.
     #[serde(default)]
     pub(crate) unobserved: Option<String>,
