@@ -46,7 +46,7 @@ int main(int argc, char **argv)
         {"fputs", give_string, byte},
     };
     length = 91;
-    at = is(word(argc, argv, 2, ""), "beside") ? (int)length : 0;
+    at = is(word(argc, argv, 2, ""), "beside") ? (int)length + 1 : 0;
     memset((char *)memory, 'x', length);
     input = fopen("/etc/passwd", "r");
     output = fopen("/dev/null", "w");

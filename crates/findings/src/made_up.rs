@@ -71,6 +71,7 @@ pub(crate) fn race() -> Race {
         certainty: Certainty::Certain,
         address: 0x5555_5555_8010,
         bytes: 0xf,
+        lines: [(0x5555_5555_8010 / 64, 0xf << 0x10)].into(),
         object: Object::Global(Global {
             name: Some("total".to_owned()),
             module: "/opt/bin/race".to_owned(),
@@ -121,6 +122,7 @@ fn free() -> Race {
         certainty: Certainty::AfterFirst,
         address: 0x3000_0000_1048,
         bytes: 0xff,
+        lines: [(0x3000_0000_1048 / 64, 0xff << 8)].into(),
         object: Object::Heap(Block {
             start: 0x3000_0000_1040,
             size: 64,
