@@ -303,11 +303,31 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests {
-    use super::{Scratch, missed_of};
-    use relive_findings::raw::RawUnobserved;
+    use super::{Ending, Lines, Scratch, missed_of};
+    use relive_findings::raw::{RawReport, RawUnobserved};
     use relive_trace::races::word::{self, not_translated};
     use relive_trace::races::{FOUND, WATCH};
     use std::fs;
+
+    #[test]
+    fn bytes_that_were_not_met_are_told() {
+        let lines = |variables: &[(u64, u64)]| Lines {
+            racing: [(5, 0b1111), (6, 1)].into(),
+            variables: variables.iter().copied().collect(),
+        };
+        let left = |lines: &Lines, ending: &Ending| {
+            let mut found = RawReport::default();
+            lines.say_what_was_not_met(&[(5, 0b11), (7, 1)].into(), ending, &mut found);
+            let missed: u64 = found.unobserved.iter().map(|one| one.count).sum();
+            (found.unplaced.bytes, found.unplaced.certain, missed)
+        };
+        let (cut, ended) = (Ending::Shares { process: 1 }, Ending::RecordingEnds(None));
+        assert_eq!(left(&lines(&[]), &cut), (3, true, 0));
+        assert_eq!(left(&lines(&[(6, 1)]), &cut), (2, false, 0));
+        assert_eq!(left(&lines(&[]), &ended), (0, false, 3));
+        assert_eq!(left(&lines(&[(6, 1)]), &ended), (0, false, 0), "what atomics order does not race");
+        assert_eq!((lines(&[(6, 1)]).bytes(), lines(&[]).bytes()), (6, 5));
+    }
 
     #[test]
     fn what_several_processes_found_is_watched_once() {
