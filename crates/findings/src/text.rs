@@ -102,7 +102,7 @@ impl Report {
         let mut times = if race.count > 1 { format!("; seen {} times", race.count) } else { String::new() };
         let bytes = race.bytes_in_all();
         if bytes > race.size() {
-            times += &format!("; {bytes} bytes race in these two places");
+            times = format!("{times}; {bytes} bytes race in these two places");
         }
         page.hanging(2, 4, Paint::Plain, &format!("{}{times}", words::certainty(race)))?;
         object::write(page, self, race)?;

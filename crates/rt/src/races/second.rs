@@ -93,6 +93,9 @@ struct Operation {
     key: u64,
 }
 
+/// An instruction, where its stack is kept, and what was done.
+type Like = (u64, usize, u8);
+
 /// What a thread did.
 #[derive(Default)]
 struct Past {
@@ -104,7 +107,7 @@ struct Past {
     repeated: u32,
     /// Records that stand for several accesses of the segment with this epoch, behind this event, by instruction, stack
     /// and what was done.
-    several: (Option<(Epoch, u64)>, BTreeMap<(u64, usize, u8), u32>),
+    several: (Option<(Epoch, u64)>, BTreeMap<Like, u32>),
     /// Synchronisation variables that it has read since, of which it may know more by now: see [`Second::settle`].
     read: Vec<Range<u64>>,
     /// How often it had come to the counted instructions by then.

@@ -162,12 +162,11 @@ impl Lines {
         // What atomics order is known in the second replay alone.
         let certain = bytes > 0 && self.variables.is_empty();
         match ending {
-            Ending::Interrupted(_) => {}
             Ending::AsRecorded(_) | Ending::RecordingEnds(_) if certain => {
                 let what = "bytes that race in the first replay, and for which nobody raced in the second".to_owned();
                 found.unobserved.push(RawUnobserved { what, count: bytes });
             }
-            Ending::AsRecorded(_) | Ending::RecordingEnds(_) => {}
+            Ending::Interrupted(_) | Ending::AsRecorded(_) | Ending::RecordingEnds(_) => {}
             _ => found.unplaced = RawUnplaced { bytes, certain },
         }
     }
@@ -279,8 +278,9 @@ impl Scratch {
                 Ok(report) => {
                     let mut report = located(&report, &[]);
                     for race in &report.races {
-                        let bytes = race.racing_lines();
-                        bytes.into_iter().for_each(|(line, bytes)| *met.entry(line).or_default() |= bytes);
+                        for (line, bytes) in race.racing_lines() {
+                            *met.entry(line).or_default() |= bytes;
+                        }
                     }
                     let all = report.races.len();
                     let modules = &report.modules;

@@ -61,18 +61,14 @@ impl Told {
         let behind = self.pieces.partition_point(|piece| piece.start <= address);
         let piece = behind.checked_sub(1).map_or(address, |at| self.pieces[at].start).max(block.unwrap_or(0));
         let number = self.count;
-        let known = self.pairs.get_mut(&pair);
-        let (of, new) = match known {
-            Some(of) => {
-                let few = of.pieces.get(&piece).is_none_or(|&(_, told)| told < FOR_A_PIECE);
-                let new = few && self.count < FOR_ALL && of.addresses.len() < FOR_A_PAIR;
-                let new = new && of.addresses.insert(address);
-                (of, new)
-            }
-            None => {
-                let of = OfPair { first: number, addresses: [address].into(), pieces: BTreeMap::new() };
-                (self.pairs.entry(pair).or_insert(of), true)
-            }
+        let (of, new) = if let Some(of) = self.pairs.get_mut(&pair) {
+            let few = of.pieces.get(&piece).is_none_or(|&(_, told)| told < FOR_A_PIECE);
+            let new = few && self.count < FOR_ALL && of.addresses.len() < FOR_A_PAIR;
+            let new = new && of.addresses.insert(address);
+            (of, new)
+        } else {
+            let of = OfPair { first: number, addresses: [address].into(), pieces: BTreeMap::new() };
+            (self.pairs.entry(pair).or_insert(of), true)
         };
         if new {
             of.pieces.entry(piece).or_insert((number, 0)).1 += 1;
