@@ -97,6 +97,8 @@ pub struct RawThread {
     pub created: RawStack,
     /// Its stack's first address, and the first one behind it; both 0 if not known.
     pub stack: [u64; 2],
+    /// What thread-local storage is found by: the static one ends here; 0 if not known.
+    pub pointer: u64,
 }
 
 /// Frames, innermost first: as addresses, or as that from which [`crate::locate`] makes them.

@@ -19,7 +19,7 @@
 //! | 1 | `HEADER` | [`MAGIC`], [`VERSION`] | is first, once |
 //! | 2 | `MODULE` | start, end, bias; then one `TEXT`: the file. Perhaps of its code alone, see below | |
 //! | 3 | `BUILD_ID` | bytes (at most [`BUILD_ID_MAX`]), then the bytes, eight to a word, first byte lowest | `MODULE` |
-//! | 4 | `THREAD` | number, creator, start of its stack, end of its stack; then a `TEXT`: its name, perhaps a second: its label; perhaps a `STACK`: its creation | |
+//! | 4 | `THREAD` | number, creator, start of its stack, end of its stack, its thread pointer (`pthread_self()`); then a `TEXT`: its name, perhaps a second: its label; perhaps a `STACK`: its creation | |
 //! | 5 | `RACE` | address, bytes, kind, certainty, count; then exactly two `ACCESS` | |
 //! | 6 | `ACCESS` | thread, event, count since event, kind, address, size, value known (0 or 1), value, setting; then its `STACK` | `RACE` |
 //! | 7 | `LOCK` | address, shared (0 or 1); perhaps a `STACK`: where it was taken | `ACCESS` |
@@ -87,7 +87,7 @@ pub mod tag {
         HEADER, Some(2);
         MODULE, Some(3);
         BUILD_ID, None;
-        THREAD, Some(4);
+        THREAD, Some(5);
         RACE, Some(5);
         ACCESS, Some(9);
         LOCK, Some(2);

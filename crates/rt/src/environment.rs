@@ -446,6 +446,7 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
     unsafe {
         if races::is_on() {
             output::each_piece(number, arguments, result, &mut races::given);
+            races::called(number, arguments, result);
         }
         output::show(number, arguments, result);
     }

@@ -22,6 +22,7 @@ mod content;
 mod dying;
 mod edges;
 mod ending;
+mod labels;
 mod ledger;
 mod memory;
 mod robust;
@@ -37,10 +38,12 @@ pub(crate) use alone::is_alone;
 pub(crate) use content::Content;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
+use labels::Name;
 use relive_order::Kind;
 use relive_race::Line;
 pub(crate) use relive_race::Touch;
 use relive_sys::syscall;
+use relive_sys::syscall::number::PRCTL;
 use relive_trace::control::flag;
 use state::State;
 
@@ -71,6 +74,8 @@ enum Act<'a> {
     Allocated { block: Range<u64>, asked: u64 },
     /// A block of the heap is about to be given back.
     Freed(Range<u64>),
+    /// The program gave a thread a name.
+    Named { thread: u32, name: Name },
     /// The kernel read or wrote there for the program, or the recording did in its place.
     ByCall { written: bool, range: Range<u64> },
 }
@@ -217,6 +222,29 @@ pub fn written(start: usize, bytes: usize) {
 pub fn given(start: usize, bytes: usize) {
     if is_on() && !is_alone() && bytes > 0 {
         act(&Act::ByCall { written: false, range: range(start, bytes) });
+    }
+}
+
+/// The calling thread made this call, which succeeded or not.
+///
+/// # Safety
+/// What its arguments name must be readable.
+pub unsafe fn called(number: usize, arguments: &[usize; 6], result: isize) {
+    const PR_SET_NAME: usize = 15;
+    if (number, arguments[0], result) == (PRCTL, PR_SET_NAME, 0) {
+        // SAFETY: the caller's promise.
+        unsafe { named(thread::current().index, arguments[1]) };
+    }
+}
+
+/// The program gave a thread a name.
+///
+/// # Safety
+/// The name, up to the kernel's length for such names, must be readable.
+pub unsafe fn named(thread: u32, name: usize) {
+    if is_on() {
+        // SAFETY: the caller's promise.
+        act(&Act::Named { thread, name: unsafe { labels::read(name) } });
     }
 }
 

@@ -319,6 +319,33 @@ pub fn clock_of(index: u32) -> u64 {
     found.unwrap_or_else(|| FORGOTTEN.load(Ordering::Acquire))
 }
 
+/// `pthread_self()` of a thread that lives; 0 if it is not known.
+pub fn handle_of(index: u32) -> usize {
+    let mut found = 0;
+    each(|t| {
+        if t.index == index {
+            found = t.handle;
+        }
+        t.index != index
+    });
+    found
+}
+
+/// The living thread in whose thread-local storage an address may lie: libc lays that right below what `pthread_self()`
+/// points to.
+pub fn whose_storage(address: usize) -> Option<u32> {
+    /// Room for the variables of all libraries that are there from the start.
+    const BELOW: usize = 1 << 16;
+    let mut found = None;
+    each(|t| {
+        if (t.handle.saturating_sub(BELOW)..t.handle).contains(&address) {
+            found = Some(t.index);
+        }
+        found.is_none()
+    });
+    found
+}
+
 /// How far any thread of this process has come, ended ones included.
 pub fn clock_of_all() -> u64 {
     let mut clock = FORGOTTEN.load(Ordering::Acquire);

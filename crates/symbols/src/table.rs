@@ -156,10 +156,11 @@ pub const GROUPS: &[Group] = &[
     group(Seen, Thread, "with the environment recorded the guard of a stack is ours, and libc told about it here", &[
         "pthread_getattr_np",
     ]),
+    group(Seen, Thread, "the race detector tells a thread by its name", &["pthread_setname_np"]),
     group(PassThrough, Thread, "how the kernel schedules or lists a thread decides no order that is recorded", &[
         "pthread_getaffinity_np", "pthread_setaffinity_np", "pthread_getattr_default_np",
         "pthread_setattr_default_np", "pthread_getconcurrency", "pthread_setconcurrency", "pthread_getcpuclockid",
-        "pthread_getname_np", "pthread_setname_np", "pthread_getschedparam", "pthread_setschedparam",
+        "pthread_getname_np", "pthread_getschedparam", "pthread_setschedparam",
         "pthread_setschedprio",
     ]),
     group(PassThrough, Thread, "an attribute object is plain data of the caller", &[

@@ -171,6 +171,7 @@ real! {
     attributes_guard = c"pthread_attr_getguardsize", fn(attributes: Object, size: *mut usize) -> c_int;
     attributes_address = c"pthread_attr_getstackaddr", fn(attributes: Object, address: *mut Object) -> c_int;
     attributes_of = c"pthread_getattr_np", fn(handle: usize, attributes: Object) -> c_int;
+    set_name = c"pthread_setname_np", fn(handle: usize, name: *const c_char) -> c_int;
     attributes_set_guard = c"pthread_attr_setguardsize", fn(attributes: Object, size: usize) -> c_int;
     attributes_set_stack = c"pthread_attr_setstack", fn(attributes: Object, address: usize, size: usize) -> c_int;
     backtrace = c"backtrace", fn(places: *mut usize, count: c_int) -> c_int;

@@ -11,12 +11,12 @@ use crate::libc_state::taking_part;
 use crate::loader::LOADER;
 use crate::real::{self, Object, Real};
 use crate::{cancel, signals};
-use core::ffi::c_int;
+use core::ffi::{c_char, c_int};
 use relive_order::Kind;
 use relive_rt::environment::heap;
 use relive_rt::environment::stacks;
 use relive_rt::process::Creation;
-use relive_rt::{Mode, environment, mode, process, record, replay, thread};
+use relive_rt::{Mode, environment, mode, process, races, record, replay, thread};
 use relive_sys::trampoline::Frame;
 use relive_sys::{front, trampoline};
 use stack::Choice;
@@ -282,6 +282,22 @@ trampoline!(
     /// `pthread_clockjoin_np`
     pthread_clockjoin_np, before_clockjoin, after_any_join
 );
+
+front!(
+    /// `pthread_setname_np`
+    pthread_setname_np, 2, set_name
+);
+
+unsafe extern "C" fn set_name(handle: usize, name: *const c_char, _place: usize) -> c_int {
+    // SAFETY: forwarded; a thread that the program names lives, and so does its block. What libc took it has read.
+    unsafe {
+        let result = real::set_name(handle, name);
+        if let (0, Some(block)) = (result, thread::find(handle)) {
+            races::named((*block).index, name.addr());
+        }
+        result
+    }
+}
 
 front!(
     /// `pthread_detach`

@@ -180,12 +180,13 @@ impl<'a> Reader<'a> {
 
     fn thread(&mut self) -> Result<RawThread, Stop> {
         let record = self.expect(tag::THREAD)?;
-        let &[number, creator, low, high] = record.words else { return Err(Stop::Torn) };
+        let &[number, creator, low, high, pointer] = record.words else { return Err(Stop::Torn) };
         record.value("the end of a stack", high, (low <= high).then_some(()))?;
         let (number, creator) = (record.thread(number)?, record.thread(creator)?);
         let name = self.text()?;
         let label = self.take(tag::TEXT)?.map(text).transpose()?.unwrap_or_default();
-        Ok(RawThread { number, name, label, creator, created: self.perhaps_stack()?, stack: [low, high] })
+        let created = self.perhaps_stack()?;
+        Ok(RawThread { number, name, label, creator, created, stack: [low, high], pointer })
     }
 
     fn race(&mut self) -> Result<RawRace, Stop> {

@@ -52,7 +52,7 @@ impl Encoder {
 
     fn thread(&mut self, thread: &RawThread) {
         let [low, high] = thread.stack;
-        self.record(tag::THREAD, &[thread.number.into(), thread.creator.into(), low, high]);
+        self.record(tag::THREAD, &[thread.number.into(), thread.creator.into(), low, high, thread.pointer]);
         self.text(&thread.name);
         if !thread.label.is_empty() {
             self.text(&thread.label);
@@ -160,14 +160,15 @@ fn modules() -> impl Strategy<Value = RawModule> {
 }
 
 fn threads() -> impl Strategy<Value = RawThread> {
-    (any::<[u32; 2]>(), "[0-9.]{1,12}", ".{0,9}", stacks(false), ranges()).prop_map(
-        |([number, creator], name, label, created, (low, high))| RawThread {
+    (any::<[u32; 2]>(), "[0-9.]{1,12}", ".{0,9}", stacks(false), ranges(), any::<u64>()).prop_map(
+        |([number, creator], name, label, created, (low, high), pointer)| RawThread {
             number,
             name,
             label,
             creator,
             created,
             stack: [low, high],
+            pointer,
         },
     )
 }

@@ -446,6 +446,7 @@ impl Second {
         let certain = self.frontier.order().standing(&met.clocks[0], &met.clocks[1]) == Standing::First;
         let mut words = Vec::new();
         let owner = self.threads.iter().find(|(_, past)| past.stack.contains(&met.address())).map(|(&owner, _)| owner);
+        let owner = owner.or_else(|| thread::whose_storage(met.address() as usize));
         for number in [Some(older.thread), Some(newer.thread), owner].into_iter().flatten() {
             if let Some(past) = self.threads.get_mut(&number)
                 && !core::mem::replace(&mut past.told, true)

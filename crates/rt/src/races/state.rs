@@ -11,7 +11,7 @@ use super::memory::{self, Here, Mapped};
 use super::robust::Holders;
 use super::second::Second;
 use super::tally::Tally;
-use super::{Act, Pass, Take};
+use super::{Act, Pass, Take, labels};
 use crate::object::{self, Cell};
 use crate::runtime;
 use crate::thread;
@@ -155,6 +155,7 @@ impl State {
                 }
             }
             Act::Freed(range) => self.free(me, range),
+            Act::Named { thread, name } => labels::set(*thread, *name),
             Act::ByCall { written, range } => self.by_call(me, *written, range),
         }
     }

@@ -1,8 +1,8 @@
 //! From the started program to the end of the replay, and what kind of end it was.
 
 use super::{
-    BTreeSet, Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Signal, Stuck,
-    TICK, Verdict, Watch, Watched, Woken, io, processes, processes_of,
+    BTreeSet, Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Signal,
+    Stuck, TICK, Verdict, Watch, Watched, Woken, io, processes, processes_of,
 };
 use relive_trace::control::{IN_USE, TurnSlot, cause, flag, turn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -6,6 +6,8 @@
 
 use super::told::Met;
 use super::{Block, Operation, Origin, Record};
+use crate::races::labels;
+use crate::thread;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relive_race::{Kind, Touch};
@@ -49,11 +51,14 @@ pub(super) fn modules() -> Vec<u64> {
     words
 }
 
-/// Who made a thread, and where its stack is. Its name is the launcher's to know.
+/// Who made a thread, where its stack and its thread-local storage are, and what the program calls it. Its name in the
+/// tree of threads is the launcher's to know.
 pub(super) fn thread(words: &mut Vec<u64>, number: u32, created: Option<&Origin>, stack: &Range<u64>) {
     let creator = created.map_or(NONE, |created| created.thread);
-    record(words, tag::THREAD, &[u64::from(number), u64::from(creator), stack.start, stack.end]);
+    let pointer = thread::handle_of(number) as u64;
+    record(words, tag::THREAD, &[u64::from(number), u64::from(creator), stack.start, stack.end, pointer]);
     text(words, b"");
+    labels::with(number, |label| text(words, label));
     if let Some(created) = created {
         record(words, tag::SNAPSHOT, &created.stack);
     }
