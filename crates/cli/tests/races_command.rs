@@ -201,6 +201,44 @@ int main(void) {
 }
 ";
 
+/// Two threads with names of their own set two variables by one function, called in one line, and a thread-local one of the
+/// first thread.
+const NAMED: &str = "#define _GNU_SOURCE
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/prctl.h>
+static sem_t named;
+static short cold, colder;
+static __thread double share;
+static double *whose;
+static __attribute__((noinline)) void set(short *what, short value) {
+    *what = value;
+}
+static void *chief(void *argument) {
+    prctl(PR_SET_NAME, \"chief\", 0, 0, 0);
+    set(&cold, -7), set(&colder, -7);
+    *whose = 1.5;
+    return argument;
+}
+static void *helper(void *argument) {
+    sem_wait(&named);
+    set(&cold, -8), set(&colder, -8);
+    *whose = 2.5;
+    return argument;
+}
+int main(void) {
+    pthread_t threads[2];
+    whose = &share;
+    sem_init(&named, 0, 0);
+    pthread_create(&threads[0], NULL, chief, NULL);
+    pthread_create(&threads[1], NULL, helper, NULL);
+    pthread_setname_np(threads[1], \"helper\");
+    sem_post(&named);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], NULL);
+    return 0;
+}
+";
+
 fn build_tally(desk: &Desk) -> std::path::PathBuf {
     let certain = TALLY.replace("total, calls)", "total, 2000L)");
     assert_ne!(certain, TALLY);
@@ -341,6 +379,66 @@ fn what_is_suppressed_is_counted_and_no_failure() {
     let wrong = desk.relive(["races", "-q", "--suppressions", "known"]);
     assert_eq!(wrong.status, Some(125));
     assert!(wrong.stderr.starts_with("relive: ") && wrong.stderr.contains("known:1"), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_rule_for_one_variable_hides_no_other_of_the_same_lines() {
+    let desk = Desk::new();
+    desk.build("named", NAMED);
+    desk.relive(["record", "-q", "--environment", "--", "./named"]);
+    std::fs::write(desk.path("known"), "race:^cold$\nrace:^share$\n").unwrap();
+    let text = desk.relive(["races", "-q", "--suppressions", "known"]);
+    let text = races(&text);
+    assert!(text.starts_with("1 data race") && text.contains("; 2 suppressed\n"), "{text}");
+    assert!(text.contains("\n  colder: 2 bytes at ") && !text.contains("hid nothing"), "{text}");
+}
+
+#[test]
+fn threads_thread_local_variables_and_values_are_told_as_the_program_calls_them() {
+    let desk = Desk::new();
+    desk.build("named", NAMED);
+    desk.relive(["record", "-q", "--environment", "--", "./named"]);
+    let found = desk.relive(["races", "-q"]);
+    let text = races(&found);
+    assert!(text.starts_with("3 data races"), "{text}");
+    for words in [
+        "thread 0.0 \"chief\" writes 2 bytes, value -7",
+        "thread 0.1 \"helper\" writes 2 bytes, value -8",
+        "share: 8 bytes at ",
+        "thread-local variable of thread 0, declared at named.c:7",
+        "thread 0.0 \"chief\" writes 8 bytes, value 1.5",
+        "thread 0.1 \"helper\" writes 8 bytes, value 2.5",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    let json = desk.relive(["races", "-q", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(races(&json)).unwrap();
+    let own = json["races"].as_array().unwrap().iter().find(|race| race["object"]["kind"] == "thread-local");
+    let own = own.expect("the thread-local variable");
+    assert_eq!((&own["object"]["name"], &own["object"]["thread"]), (&"share".into(), &"0".into()));
+    let of = |label: &str| own["accesses"].as_array().unwrap().iter().find(|it| it["thread_label"] == label);
+    let chief = of("chief").expect("the chief's access");
+    assert_eq!((&chief["value"], &chief["value_text"]), (&"0x3ff8000000000000".into(), &"1.5".into()));
+    assert!(of("helper").is_some(), "{own}");
+    let sarif = desk.relive(["races", "-q", "--format", "sarif"]);
+    assert!(races(&sarif).contains("thread 0.1 \\\"helper\\\" writes"), "{}", sarif.stdout);
+}
+
+#[test]
+fn without_symbols_places_are_named_and_atomics_are_not_told_apart() {
+    let desk = Desk::new();
+    let program = desk.build("named", NAMED);
+    assert!(std::process::Command::new("strip").arg(&program).status().is_ok_and(|status| status.success()));
+    desk.relive(["record", "-q", "--environment", "--", "./named"]);
+    let found = desk.relive(["races", "-q"]);
+    let text = races(&found);
+    assert!(text.contains("; but without debug information, atomic loads and"), "{text}");
+    let rules: Vec<&str> = text.lines().filter_map(|line| line.split("to suppress it: ").nth(1)).collect();
+    assert!(!rules.is_empty() && rules.iter().all(|rule| rule.starts_with("race_top:^named+0x")), "{text}");
+    let known = rules.iter().map(|rule| format!("{rule}\n")).collect::<String>();
+    std::fs::write(desk.path("known"), known).unwrap();
+    let hidden = desk.relive(["races", "-q", "--suppressions", "known"]);
+    assert_eq!(hidden.status, Some(0), "{}", hidden.stdout);
 }
 
 #[test]

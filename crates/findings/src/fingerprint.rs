@@ -11,6 +11,8 @@
 //! - else the offset from the function's symbol, else that in the module: these change with
 //!   every other build.
 //!
+//! Last comes the name of the whole variable, if it has one.
+//!
 //! Not in it: addresses, threads, counts, values, folders, the certainty, and which of the
 //! two came first. The text's form is fixed: changing it makes every stored fingerprint
 //! worthless.
@@ -29,7 +31,8 @@ pub fn of(race: &Race) -> String {
         RaceKind::Free => "free",
         RaceKind::UseAfterFree => "use after free",
     };
-    format!("{:016x}", hash(format!("{kind}\n{}\n{}", sides[0], sides[1]).as_bytes()))
+    let variable = race.object.variable().map(|name| format!("\n{name}")).unwrap_or_default();
+    format!("{:016x}", hash(format!("{kind}\n{}\n{}{variable}", sides[0], sides[1]).as_bytes()))
 }
 
 fn side(stack: &[Frame]) -> String {
@@ -98,6 +101,9 @@ mod tests {
         assert_ne!(of(&other), fingerprint);
         let mut other = race.clone();
         other.accesses[1].stack[0].function = Some("other".to_owned());
+        assert_ne!(of(&other), fingerprint);
+        let mut other = race.clone();
+        other.object = crate::report::Object::Unknown;
         assert_ne!(of(&other), fingerprint);
         let mut other = race;
         other.kind = crate::raw::RaceKind::Free;

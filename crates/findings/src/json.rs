@@ -38,6 +38,7 @@ struct CountsJson {
     certain: usize,
     after_first: usize,
     possible: usize,
+    atomic: usize,
     suppressed: usize,
 }
 
@@ -143,6 +144,7 @@ struct AccessJson<'a> {
     address: String,
     size: u64,
     value: Option<String>,
+    value_text: Option<String>,
     racing_bytes: Option<String>,
     event: u64,
     count_since_event: u64,
@@ -206,11 +208,11 @@ impl<'a> FrameJson<'a> {
 
 impl<'a> Document<'a> {
     fn new(report: &'a Report) -> Self {
-        let Counts { certain, after_first, possible, suppressed } = report.counts();
+        let Counts { certain, after_first, possible, atomic, suppressed } = report.counts();
         let unobserved = |one: &'a RawUnobserved| UnobservedJson { what: &one.what, count: one.count };
         Self {
             races: report.races.iter().map(|race| RaceJson::new(report, race)).collect(),
-            counts: CountsJson { certain, after_first, possible, suppressed },
+            counts: CountsJson { certain, after_first, possible, atomic, suppressed },
             unobserved: report.unobserved.iter().map(unobserved).collect(),
             diverged: report.diverged.as_ref().map(|diverged| {
                 // What tells it in words alone has no number either.
@@ -236,7 +238,7 @@ impl<'a> RaceJson<'a> {
             id: race.number,
             fingerprint: &race.fingerprint,
             certainty: certainty(race.certainty),
-            reason: race.atomic,
+            reason: race.doubt,
             kind: race_kind(race.kind),
             summary: crate::text::headline(race),
             address: hex(race.address),
@@ -245,7 +247,7 @@ impl<'a> RaceJson<'a> {
             bytes_in_all: race.bytes_in_all(),
             object: ObjectJson::new(report, race),
             count: race.count,
-            accesses: race.accesses.iter().map(|access| AccessJson::new(report, access)).collect(),
+            accesses: race.accesses.iter().map(|access| AccessJson::new(report, race, access)).collect(),
             suppressed: race.suppressed.as_deref(),
             suppression: race.suppression.as_deref(),
         }
@@ -282,6 +284,12 @@ impl<'a> ObjectJson<'a> {
                 let found = Self { function: Some(&local.function), ..found };
                 found.placed(race.address, local.start, local.size, local.declared.as_ref())
             }
+            Object::ThreadLocal { thread: owner, variable } => {
+                let found = Self { kind: "thread-local", thread: Some(thread(report, *owner)), ..unknown };
+                let Some(global) = variable else { return found };
+                let found = Self { module: Some(&global.module), ..found };
+                found.placed(race.address, global.start, global.size, global.declared.as_ref())
+            }
             Object::Heap(Block { start, size, allocated, freed }) => {
                 let origin = |origin: &'a Origin| OriginJson {
                     thread: origin.thread.map(|number| thread(report, number)),
@@ -305,7 +313,7 @@ impl<'a> ObjectJson<'a> {
 }
 
 impl<'a> AccessJson<'a> {
-    fn new(report: &'a Report, access: &'a Access) -> Self {
+    fn new(report: &'a Report, race: &'a Race, access: &'a Access) -> Self {
         let known = report.thread(access.thread);
         let (setting, signal) = setting(access.setting);
         Self {
@@ -318,6 +326,7 @@ impl<'a> AccessJson<'a> {
             address: hex(access.address),
             size: access.size,
             value: access.value.map(hex),
+            value_text: race.value(access),
             racing_bytes: (!access.content.is_empty()).then(|| digits(&access.content, "")),
             event: access.event,
             count_since_event: access.count_since_event,

@@ -74,12 +74,14 @@ pub(crate) fn race() -> Race {
         lines: [(0x5555_5555_8010 / 64, 0xf << 0x10)].into(),
         object: Object::Global(Global {
             name: Some("total".to_owned()),
+            part: 0,
             module: "/opt/bin/race".to_owned(),
             offset: 0x4010,
             start: 0x5555_5555_8010,
             size: 4,
             declared: Some(("race.c".to_owned(), 4)),
             atomic: false,
+            base: None,
         }),
         count: 12,
         accesses: [writer, reader],
@@ -141,7 +143,6 @@ pub(crate) fn report() -> Report {
     let mut possible = race();
     possible.certainty = Certainty::PossibleAtomic;
     possible.number = 3;
-    possible.atomic = Some("it is declared atomic");
     for access in &mut possible.accesses {
         access.stack[0].line = Some(99);
     }
@@ -163,6 +164,7 @@ pub(crate) fn report() -> Report {
         races,
         atomics: Vec::new(),
         atomic_instructions: Vec::new(),
+        atomic_pairs: 1,
         threads: vec![thread(0, "0", "", 0), thread(1, "0.1", "worker", 65), thread(2, "0.2", "", 66)],
         unobserved: vec![RawUnobserved {
             what: "instructions that can't be decoded in libodd.so".to_owned(),

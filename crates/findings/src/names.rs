@@ -3,17 +3,20 @@
 //! Apart from the report because it knows modules and their files and nothing of races.
 //! A module's debug information is read when an address of it is first asked for.
 
+mod base;
 mod dwarf;
 pub(crate) mod elf;
 mod locals;
 mod variables;
 
 use crate::raw::{RawModule, RawStack};
-use elf::{Image, Unread};
+pub use base::{Base, Meaning};
+use elf::{Image, Symbol, Unread};
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use variables::{Variable, Where};
 
 /// Where distributions put debug information that is not in the files themselves.
 pub const DEBUG_ROOT: &str = "/usr/lib/debug";
@@ -47,6 +50,8 @@ pub struct Frame {
 pub struct Global {
     /// The name, with the part of the variable: `table[3].count`. `None` without a symbol.
     pub name: Option<String>,
+    /// How many bytes of the name are the part.
+    pub part: usize,
     /// The module's path.
     pub module: String,
     /// The address in the module's own terms.
@@ -59,6 +64,8 @@ pub struct Global {
     pub declared: Option<(String, u64)>,
     /// Its type, or that of the part, is an atomic one.
     pub atomic: bool,
+    /// What it holds, or the part does, if that is a number or the like.
+    pub base: Option<Base>,
 }
 
 /// A variable on a stack.
@@ -66,6 +73,8 @@ pub struct Global {
 pub struct Local {
     /// The name, with the part of the variable.
     pub name: String,
+    /// How many bytes of the name are the part.
+    pub part: usize,
     /// The function whose frame it lies in.
     pub function: String,
     /// Its first address.
@@ -76,6 +85,26 @@ pub struct Local {
     pub declared: Option<(String, u64)>,
     /// Its type, or that of the part, is an atomic one.
     pub atomic: bool,
+    /// What it holds, or the part does, if that is a number or the like.
+    pub base: Option<Base>,
+}
+
+impl Global {
+    /// The name of the whole variable.
+    pub fn whole(&self) -> Option<&str> {
+        self.name.as_deref().map(|name| without(name, self.part))
+    }
+}
+
+impl Local {
+    /// The name of the whole variable.
+    pub fn whole(&self) -> &str {
+        without(&self.name, self.part)
+    }
+}
+
+fn without(name: &str, part: usize) -> &str {
+    name.len().checked_sub(part).and_then(|end| name.get(..end)).unwrap_or(name)
 }
 
 /// The modules of a process.
@@ -145,20 +174,30 @@ impl Symbols {
         let found = Global { module: module.raw.file.clone(), offset, ..Global::default() };
         module.asked.set(true);
         let Some(image) = self.image(module) else { return Some(found) };
-        let symbol = image.object(offset);
-        let qualified = symbol.map(|symbol| demangle(&symbol.name)).filter(|name| name.contains("::"));
-        if let Some(variable) = image.debug.as_ref().and_then(|debug| variables::find(debug, offset)) {
-            let name = qualified.filter(|name| !name.contains('(')).unwrap_or(variable.name) + &variable.path;
-            let start = variable.address.wrapping_add(module.raw.bias);
-            let variables::Variable { size, declared, atomic, .. } = variable;
-            return Some(Global { name: Some(name), start, size, declared, atomic, ..found });
-        }
-        let Some(symbol) = symbol else { return Some(found) };
-        let into = offset - symbol.address;
-        let name = qualified.unwrap_or_else(|| symbol.name.clone());
-        let name = if into == 0 { name } else { format!("{name}+{into:#x}") };
-        let start = symbol.address.wrapping_add(module.raw.bias);
-        Some(Global { name: Some(name), start, size: symbol.size, ..found })
+        let variable = image.debug.as_ref().and_then(|debug| variables::find(debug, Where::Fixed, offset));
+        Some(named(found, image.object(offset), variable, module.raw.bias))
+    }
+
+    /// The thread-local variable of the program itself that stands at `address` for the thread with this thread pointer.
+    /// Where those of libraries lie follows from what was loaded when, which nobody tells.
+    pub fn thread_local(&self, pointer: u64, address: u64) -> Option<Global> {
+        let program = self.modules.iter().filter(|module| elf::is_started(now(&module.raw.file, &self.relocated)));
+        // Some libraries can be started, too: the program lies below them.
+        let module = program.min_by_key(|module| module.raw.start)?;
+        let storage = elf::storage(now(&module.raw.file, &self.relocated))?;
+        let start = pointer.checked_sub(storage.below())?;
+        let offset = address.checked_sub(start).filter(|&offset| offset < storage.size)?;
+        let found = Global { module: module.raw.file.clone(), offset, ..Global::default() };
+        module.asked.set(true);
+        let image = self.image(module)?;
+        let variable = image.debug.as_ref().and_then(|debug| variables::find(debug, Where::ThreadLocal, offset));
+        Some(named(found, image.thread_local(offset), variable, start)).filter(|found| found.name.is_some())
+    }
+
+    /// At most so many bytes below a thread pointer are thread-local variables of what is there from the start.
+    pub fn storage(&self) -> u64 {
+        let modules = self.modules.iter();
+        modules.filter_map(|module| elf::storage(now(&module.raw.file, &self.relocated))).map(|own| own.below()).sum()
     }
 
     /// The variable at `address` if it lies in one of the frames of `stack`, whose slots must be known.
@@ -169,8 +208,9 @@ impl Symbols {
         let module = self.module(counter)?;
         let debug = self.image(module)?.debug.as_ref()?;
         let (function, found) = locals::find(debug, counter.wrapping_sub(module.raw.bias), frame, address)?;
-        let variables::Variable { name, path, address: start, size, declared, atomic } = found;
-        Some(Local { name: name + &path, function, start, size, declared, atomic })
+        let variables::Variable { name, path, address: start, size, declared, atomic, base } = found;
+        let part = path.len();
+        Some(Local { name: name + &path, part, function, start, size, declared, atomic, base })
     }
 
     /// What to do about the modules that were asked for and had no lines, one line each.
@@ -190,6 +230,22 @@ impl Symbols {
         let read = || Image::open(now(&module.raw.file, &self.relocated), &module.raw.build_id, &self.roots);
         module.image.get_or_init(read).as_ref().ok()
     }
+}
+
+/// `found` with the name of a variable, or else of a symbol. What the file says of addresses is `base` less than the truth.
+fn named(found: Global, symbol: Option<&Symbol>, variable: Option<Variable>, base: u64) -> Global {
+    let qualified = symbol.map(|symbol| demangle(&symbol.name)).filter(|name| name.contains("::"));
+    if let Some(Variable { name, path, address, size, declared, atomic, base: holds }) = variable {
+        let name = qualified.filter(|name| !name.contains('(')).unwrap_or(name) + &path;
+        let start = address.wrapping_add(base);
+        return Global { name: Some(name), part: path.len(), start, size, declared, atomic, base: holds, ..found };
+    }
+    let Some(symbol) = symbol else { return found };
+    let into = found.offset - symbol.address;
+    let path = if into == 0 { String::new() } else { format!("+{into:#x}") };
+    let name = qualified.unwrap_or_else(|| symbol.name.clone()) + &path;
+    let start = symbol.address.wrapping_add(base);
+    Global { name: Some(name), part: path.len(), start, size: symbol.size, ..found }
 }
 
 /// The frames that lines and inlined functions of the debug information make of `base`.

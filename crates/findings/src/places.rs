@@ -6,8 +6,8 @@
 use crate::names::{Frame, base_name};
 
 /// Modules whose functions say less than their callers.
-const SYSTEM_MODULES: [&str; 9] =
-    ["libc.so", "libc-", "ld-linux", "libpthread", "libstdc++", "libc++", "libgcc_s", "libm.so", "[vdso]"];
+const SYSTEM_MODULES: [&str; 10] =
+    ["libc.so", "libc-", "ld-linux", "libpthread", "libstdc++", "libc++", "libgcc_s", "libatomic", "libm.so", "[vdso]"];
 /// Files whose inlined functions say less than their callers.
 const SYSTEM_FILES: [&str; 4] = ["/usr/include/", "/usr/lib/gcc/", "/rustc/", "/usr/src/"];
 
@@ -24,9 +24,10 @@ pub fn is_system(frame: &Frame) -> bool {
         || SYSTEM_FILES.iter().any(|system| file.starts_with(system) || file.contains("/rustlib/src/"))
 }
 
-/// The innermost frame that the program's authors wrote; the innermost one if there is none.
+/// The innermost frame that the program's authors wrote, whether it has a name or not; the innermost one if there is
+/// none.
 pub fn own(stack: &[Frame]) -> Option<&Frame> {
-    stack.iter().find(|frame| !is_system(frame) && frame.function.is_some()).or_else(|| stack.first())
+    stack.iter().find(|frame| !is_system(frame)).or_else(|| stack.first())
 }
 
 /// The innermost frames that tell one source place from another: those that the program's authors wrote, or all if
@@ -171,6 +172,10 @@ mod tests {
         ];
         assert_eq!(own(&stack).map(describe).as_deref(), Some("mine() p.cc:3"));
         assert_eq!(own(&stack[..1]).map(describe).as_deref(), Some("memcpy() libc.so.6+0x0"));
+        // Its caller has a name, but is not where the access is.
+        let bare = Frame { module: Some("/lib/plugin.so".to_owned()), offset: 0x40, ..Frame::default() };
+        let called = [stack[0].clone(), bare, stack[2].clone()];
+        assert_eq!(own(&called).map(describe).as_deref(), Some("plugin.so+0x40"));
         assert_eq!(own(&[]), None);
     }
 }

@@ -1,8 +1,8 @@
-//! A report: races with names, each pair of source places once, certain ones first.
+//! A report: races with names, each pair of source places once for each variable, certain ones first.
 //!
 //! Made from [`RawReport`] in this order: unwind ([`crate::locate`]), name everything
-//! (`naming`), tell apart what is meant as atomic (`atomics`), put races of the same pair of
-//! places together (`grouping`), hide what is suppressed, number the rest.
+//! (`naming`), leave out what is meant as atomic (`atomics`), hide what is suppressed, put races of
+//! the same pair of places together (`grouping`), number the rest.
 
 mod atomics;
 mod grouping;
@@ -10,7 +10,7 @@ mod naming;
 
 use crate::annotations::Annotations;
 use crate::fingerprint;
-use crate::names::{DEBUG_ROOT, Frame, Global, Local};
+use crate::names::{Base, DEBUG_ROOT, Frame, Global, Local};
 use crate::raw::{
     AccessKind, Certainty, RaceKind, RawDivergence, RawReport, RawSegments, RawUnobserved, RawUnplaced, Setting,
 };
@@ -55,6 +55,8 @@ pub struct Report {
     pub atomics: Vec<(u64, u64)>,
     /// Instructions whose accesses are said to be atomic operations, whatever block of the heap they are made to. Likewise.
     pub atomic_instructions: Vec<u64>,
+    /// How many pairs of source places are those of such bytes: no races.
+    pub atomic_pairs: usize,
     /// What could not be observed.
     pub unobserved: Vec<RawUnobserved>,
     /// Where the replay left its recording.
@@ -80,6 +82,8 @@ pub struct Counts {
     pub after_first: usize,
     /// Perhaps meant as atomics.
     pub possible: usize,
+    /// Known to be atomic operations: not among the races.
+    pub atomic: usize,
     /// Hidden by a rule, whatever their certainty.
     pub suppressed: usize,
 }
@@ -95,7 +99,7 @@ pub enum Verdict {
     Unfinished,
 }
 
-/// All races of one pair of source places; the rest is said of the first of them.
+/// All races of one pair of source places and one variable; the rest is said of the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Race {
     /// From 1 on.
@@ -106,8 +110,8 @@ pub struct Race {
     pub kind: RaceKind,
     /// How sure it is.
     pub certainty: Certainty,
-    /// Why it may be meant as an atomic.
-    pub atomic: Option<&'static str>,
+    /// Why both may be atomic operations, and so no race, for all that is known.
+    pub doubt: Option<&'static str>,
     /// The first racing byte.
     pub address: u64,
     /// The racing bytes: bit `i` stands for the byte at `address + i`.
@@ -216,6 +220,13 @@ pub enum Object {
         /// The variable.
         local: Option<Local>,
     },
+    /// A part of what a thread has of thread-local variables.
+    ThreadLocal {
+        /// Whose.
+        thread: u32,
+        /// The variable.
+        variable: Option<Global>,
+    },
     /// A block of the heap.
     Heap(Block),
 }
@@ -246,9 +257,27 @@ impl Object {
     /// The name of a variable.
     pub fn name(&self) -> Option<&str> {
         match self {
-            Self::Global(global) => global.name.as_deref(),
+            Self::Global(global) | Self::ThreadLocal { variable: Some(global), .. } => global.name.as_deref(),
             Self::Stack { local, .. } => local.as_ref().map(|local| local.name.as_str()),
-            Self::Unknown | Self::Heap(_) => None,
+            Self::Unknown | Self::Heap(_) | Self::ThreadLocal { variable: None, .. } => None,
+        }
+    }
+
+    /// What the part of a variable holds.
+    fn base(&self) -> Option<&Base> {
+        match self {
+            Self::Global(global) | Self::ThreadLocal { variable: Some(global), .. } => global.base.as_ref(),
+            Self::Stack { local, .. } => local.as_ref()?.base.as_ref(),
+            Self::Unknown | Self::Heap(_) | Self::ThreadLocal { variable: None, .. } => None,
+        }
+    }
+
+    /// The name of the whole variable, without the part of it.
+    pub fn variable(&self) -> Option<&str> {
+        match self {
+            Self::Global(global) | Self::ThreadLocal { variable: Some(global), .. } => global.whole(),
+            Self::Stack { local, .. } => local.as_ref().map(Local::whole),
+            Self::Unknown | Self::Heap(_) | Self::ThreadLocal { variable: None, .. } => None,
         }
     }
 }
@@ -264,6 +293,13 @@ impl Race {
         self.lines.values().map(|bytes| u64::from(bytes.count_ones())).sum()
     }
 
+    /// What one of its accesses read or wrote, as the type of the variable says.
+    pub fn value(&self, access: &Access) -> Option<String> {
+        let base = self.object.base()?;
+        let is_whole = access.address.checked_add(base.before) == Some(self.address) && access.size == base.size;
+        access.value.filter(|_| is_whole).map(|bits| base.text(bits))
+    }
+
     /// The frames of both accesses.
     pub fn stacks(&self) -> [&[Frame]; 2] {
         [&self.accesses[0].stack, &self.accesses[1].stack]
@@ -275,18 +311,16 @@ impl Report {
     pub fn new(raw: &RawReport, options: &Options) -> Self {
         let raw = &crate::locate::located(raw, &options.relocated);
         let namers: Vec<_> = raw.all_images().map(|image| naming::Namer::new(image, options)).collect();
-        let mut races: Vec<Race> = namers.iter().flat_map(naming::Namer::races).collect();
-        for race in &mut races {
-            atomics::classify(race, &options.annotations);
-        }
-        let atomics =
-            races.iter().filter(|race| race.atomic.is_some()).map(|race| (race.address, race.bytes)).collect();
-        let atomic_instructions = atomics::instructions(&races);
-        let mut races = grouping::group(races);
+        let races = namers.iter().flat_map(naming::Namer::races);
+        let (atomic, mut races): (Vec<Race>, Vec<Race>) =
+            races.partition(|race| atomics::are_both(race, &options.annotations));
+        let atomics = atomic.iter().map(|race| (race.address, race.bytes)).collect();
+        let atomic_instructions = atomics::instructions(&atomic);
         let rules = options.suppressions.rules();
         let mut used = vec![false; rules.len()];
         for race in &mut races {
-            let subject = Subject { stacks: race.stacks(), data: race.object.name() };
+            let data = [race.object.name(), race.object.variable()];
+            let subject = Subject { stacks: race.stacks(), data };
             let rule = options.suppressions.matching(&subject);
             if let Some(rule) = rule {
                 race.suppressed = Some(rules[rule].to_string());
@@ -294,7 +328,11 @@ impl Report {
             } else {
                 race.suppressed = options.annotations.benign(race);
             }
-            race.suppression = suppressions::suggestion(race.stacks());
+        }
+        let mut races = grouping::group(races);
+        for race in &mut races {
+            race.doubt = atomics::doubt(race);
+            race.suppression = suppressions::suggestion(race.stacks(), race.object.variable());
             race.fingerprint = fingerprint::of(race);
         }
         races.sort_by_key(|race| (race.suppressed.is_some(), race.certainty));
@@ -305,6 +343,7 @@ impl Report {
             races,
             atomics,
             atomic_instructions,
+            atomic_pairs: grouping::group(atomic).len(),
             threads: naming::threads(&namers),
             unobserved: raw.unobserved.clone(),
             diverged: raw.diverged.clone(),
@@ -323,7 +362,7 @@ impl Report {
 
     /// How many races of each sort.
     pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+        let mut counts = Counts { atomic: self.atomic_pairs, ..Counts::default() };
         for race in &self.races {
             *match (&race.suppressed, race.certainty) {
                 (Some(_), _) => &mut counts.suppressed,

@@ -84,12 +84,13 @@ impl Report {
                 "threadFlows": flows,
             }],
             "stacks": [places.stack(&first.stack, &self.who(first)), places.stack(&second.stack, &self.who(second))],
-            "partialFingerprints": { "reliveRace/v1": race.fingerprint },
+            "partialFingerprints": { "reliveRace/v2": race.fingerprint },
             "occurrenceCount": race.count.max(1),
             "suppressions": suppressions.collect::<Vec<_>>(),
             "properties": {
                 "number": race.number,
                 "certainty": json::certainty(race.certainty),
+                "reason": race.doubt,
                 "address": format!("{:#x}", race.address),
                 "suppression": race.suppression,
             },
@@ -142,7 +143,9 @@ impl Report {
             AccessKind::AtomicWrite => "writes atomically",
             AccessKind::Free => "frees",
         };
-        format!("thread {name} {does}")
+        let label = self.thread(access.thread).map(|it| it.label.as_str()).filter(|label| !label.is_empty());
+        let label = label.map(|label| format!(" \"{label}\"")).unwrap_or_default();
+        format!("thread {name}{label} {does}")
     }
 }
 

@@ -4,9 +4,10 @@
 //! One rule a line, `kind:pattern`; `#` begins a comment line. In a pattern `*` stands for
 //! anything, `^` at its start and `$` at its end hold it to the start and the end; otherwise
 //! it may match anywhere within a name. A pattern is held against the function (with and
-//! without its parameters), the file and the module of a frame:
+//! without its parameters), the file and the module of a frame, and against its place as reports tell it
+//! (`file.c:31`, or `module+0x1234` where no line is known), which `ThreadSanitizer` does not:
 //!
-//! - `race`: of any frame of either access; or against the name of the data;
+//! - `race`: of any frame of either access; or against the name of the data, with and without the part;
 //! - `race_top`: of the innermost frame of either access;
 //! - `called_from_lib`: against the module of the innermost frame outside of the C library.
 //!
@@ -111,8 +112,8 @@ pub enum SuppressionProblem {
 pub struct Subject<'a> {
     /// The frames of both accesses.
     pub stacks: [&'a [Frame]; 2],
-    /// The name of the data, if it has one.
-    pub data: Option<&'a str>,
+    /// Names of the data, as far as it has some.
+    pub data: [Option<&'a str>; 2],
 }
 
 impl Suppressions {
@@ -163,10 +164,11 @@ impl Rule {
             function.is_some_and(|name| is(name) || is(&places::plain(name)))
                 || frame.file.as_deref().is_some_and(is)
                 || frame.module.as_deref().is_some_and(is)
+                || is(&places::short_place(frame))
         };
         let mut stacks = subject.stacks.iter();
         match self.kind {
-            RuleKind::Race => stacks.any(|stack| stack.iter().any(frame)) || subject.data.is_some_and(is),
+            RuleKind::Race => stacks.any(|stack| stack.iter().any(frame)) || subject.data.into_iter().flatten().any(is),
             RuleKind::RaceTop => stacks.any(|stack| stack.first().is_some_and(frame)),
             RuleKind::CalledFromLib => stacks.any(|stack| {
                 let caller = stack.iter().find(|frame| !places::is_system_module(frame));
@@ -177,19 +179,40 @@ impl Rule {
     }
 }
 
-/// A rule that hides races of these two accesses and as little else as possible.
-pub fn suggestion(stacks: [&[Frame]; 2]) -> Option<String> {
-    let named = |stack: &[Frame]| {
-        let own = stack.iter().position(|frame| !places::is_system(frame)).unwrap_or(0);
-        let (index, frame) = stack.iter().enumerate().skip(own).find(|(_, frame)| frame.function.is_some())?;
+/// A rule that hides races of these two accesses, on this variable, and as little else as possible; none if both were made
+/// within system libraries, whose functions everybody calls.
+pub fn suggestion(stacks: [&[Frame]; 2], variable: Option<&str>) -> Option<String> {
+    let sides = stacks.map(Side::of);
+    let sides = || sides.iter().flatten();
+    let rule = |kind: RuleKind, what: &str| format!("{}:^{what}$", kind.name());
+    // An access of a function itself hides no more than this function's; a call from it, everything below it.
+    let itself = |side: &&Side<'_>| side.kind == RuleKind::RaceTop;
+    let named = |side: &Side<'_>| Some(rule(side.kind, &places::plain(side.frame.function.as_deref()?)));
+    let placed = |side: &Side<'_>| rule(side.kind, &places::short_place(side.frame));
+    let top = sides().filter(itself).find_map(named);
+    let top = top.or_else(|| sides().find(itself).map(placed));
+    let top = top.or_else(|| variable.map(|name| rule(RuleKind::Race, name)));
+    // Everything that a thread does stands below the function with which it begins.
+    let called = || sides().filter(|side| !side.outermost).find_map(named);
+    top.or_else(called).or_else(|| sides().next().map(placed))
+}
+
+/// What of one access says whose it is.
+struct Side<'a> {
+    /// The innermost frame of the program's authors.
+    frame: &'a Frame,
+    kind: RuleKind,
+    /// No other frame of theirs is further out.
+    outermost: bool,
+}
+
+impl<'a> Side<'a> {
+    fn of(stack: &'a [Frame]) -> Option<Self> {
+        let mut own = stack.iter().enumerate().filter(|(_, frame)| !places::is_system(frame));
+        let (index, frame) = own.next()?;
         let kind = if index == 0 { RuleKind::RaceTop } else { RuleKind::Race };
-        Some(format!("{}:^{}$", kind.name(), places::plain(frame.function.as_deref()?)))
-    };
-    let module = |stack: &[Frame]| {
-        let module = stack.first()?.module.as_deref()?;
-        Some(format!("{}:{}$", RuleKind::RaceTop.name(), crate::names::base_name(module)))
-    };
-    stacks.into_iter().find_map(named).or_else(|| stacks.into_iter().find_map(module))
+        Some(Self { frame, kind, outermost: own.next().is_none() })
+    }
 }
 
 /// Whether `text` fits `pattern`.

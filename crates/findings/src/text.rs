@@ -108,7 +108,7 @@ impl Report {
         object::write(page, self, race)?;
         for (index, access) in race.accesses.iter().enumerate() {
             page.blank()?;
-            access::write(page, self, access, index == 1 && race.accesses[0].thread == access.thread)?;
+            access::write(page, self, race, access, index == 1 && race.accesses[0].thread == access.thread)?;
         }
         page.blank()?;
         access::write_order(page, self, race)?;
@@ -131,6 +131,11 @@ impl Report {
         } else if !self.complete {
             page.blank()?;
             page.line(0, Paint::Plain, "The replay ended before it had told everything: there may be more races.")?;
+        }
+        if self.atomic_pairs > 0 {
+            page.blank()?;
+            let pairs = plural(self.atomic_pairs as u64, "pair");
+            page.line(0, Paint::Plain, &format!("Unordered atomic operations, which are no races: {pairs}."))?;
         }
         if !self.unobserved.is_empty() {
             page.blank()?;

@@ -22,6 +22,7 @@ pub(super) struct Debug {
     supplement: Option<DwarfSections<Vec<u8>>>,
     spans: OnceCell<Vec<Span>>,
     pub(super) globals: OnceCell<Vec<super::variables::Global>>,
+    pub(super) thread_locals: OnceCell<Vec<super::variables::Global>>,
 }
 
 /// Code of one unit.
@@ -35,7 +36,8 @@ impl Debug {
     /// Reads the file at `path` and what it shares with others; `None` if neither says anything.
     pub(super) fn open(path: &Path, supplement: Option<&Path>) -> Option<Self> {
         let supplement = supplement.and_then(sections);
-        Some(Self { sections: sections(path)?, supplement, spans: OnceCell::new(), globals: OnceCell::new() })
+        let (globals, thread_locals) = (OnceCell::new(), OnceCell::new());
+        Some(Self { sections: sections(path)?, supplement, spans: OnceCell::new(), globals, thread_locals })
     }
 
     /// A look at the entries.
@@ -228,6 +230,20 @@ impl<'a> Entries<'a> {
             _ => return None,
         };
         operations.next().ok()?.is_none().then_some(address)
+    }
+
+    /// Where in the file's thread-local storage an expression says that something is.
+    pub(super) fn thread_local_offset(&self, unit: &Unit<Slice<'a>>, value: &AttributeValue<Slice<'a>>) -> Option<u64> {
+        let mut operations = value.exprloc_value()?.operations(unit.encoding());
+        let offset = match operations.next().ok()?? {
+            gimli::Operation::UnsignedConstant { value } => value,
+            gimli::Operation::Address { address } => address,
+            gimli::Operation::AddressIndex { index } | gimli::Operation::ConstantIndex { index } => {
+                self.dwarf.address(unit, index).ok()?
+            }
+            _ => return None,
+        };
+        matches!(operations.next().ok()??, gimli::Operation::TLS).then_some(offset)
     }
 
     /// The file and line at which something is declared.

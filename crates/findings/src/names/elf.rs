@@ -4,6 +4,7 @@
 //! Apart from `dwarf` because a stripped file gets this far and no further.
 
 use super::dwarf::Debug;
+use object::read::elf::ProgramHeader;
 use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SymbolKind};
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -16,6 +17,7 @@ pub(crate) type Elf<'a> = object::File<'a, &'a ReadCache<File>>;
 pub(super) struct Image {
     functions: Table,
     data: Table,
+    thread_locals: Table,
     /// Lines and inlined frames.
     pub(super) loader: Option<addr2line::Loader>,
     /// Variables and types.
@@ -87,23 +89,36 @@ impl Image {
         let supplement = debug_path.as_deref().and_then(|path| supplement(path, roots));
         let loader = debug_path.as_ref().map(|path| addr2line::Loader::new_with_sup(path, supplement.as_ref()));
         let debug = debug_path.as_ref().and_then(|path| Debug::open(path, supplement.as_deref()));
-        let (mut functions, mut data, mut has_symbols) = symbols(&elf);
+        let mut found = symbols(&elf);
         if let Some(apart) = apart.and_then(|path| File::open(path).ok()) {
             let apart = ReadCache::new(apart);
             if let Ok(elf) = Elf::parse(&apart) {
                 let more = symbols(&elf);
-                functions.extend(more.0);
-                data.extend(more.1);
-                has_symbols |= more.2;
+                found.functions.extend(more.functions);
+                found.data.extend(more.data);
+                found.thread_locals.extend(more.thread_locals);
+                found.are_all |= more.are_all;
             }
         }
         let loader = loader.and_then(Result::ok);
-        Ok(Self { functions: Table::new(functions), data: Table::new(data), loader, debug, has_symbols })
+        Ok(Self {
+            functions: Table::new(found.functions),
+            data: Table::new(found.data),
+            thread_locals: Table::new(found.thread_locals),
+            loader,
+            debug,
+            has_symbols: found.are_all,
+        })
     }
 
     /// The function that holds `address`.
     pub(super) fn function(&self, address: u64) -> Option<&Symbol> {
         self.functions.find(address)
+    }
+
+    /// The thread-local object that holds this byte of the storage.
+    pub(super) fn thread_local(&self, offset: u64) -> Option<&Symbol> {
+        self.thread_locals.find(offset)
     }
 
     /// The object that holds `address`.
@@ -112,25 +127,74 @@ impl Image {
     }
 }
 
+/// The part of a file's image of which each thread has a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Storage {
+    /// Its bytes.
+    pub(super) size: u64,
+    start: u64,
+    align: u64,
+}
+
+impl Storage {
+    /// How far below the thread pointer that of the program begins, which is the first to be laid out: the copy's
+    /// beginning is aligned as the image's is.
+    pub(super) fn below(self) -> u64 {
+        let align = self.align.max(1);
+        let first = self.start.wrapping_neg() % align;
+        self.size.saturating_sub(first).next_multiple_of(align) + first
+    }
+}
+
+/// That of the file at `path`, if it has one.
+pub(super) fn storage(path: &Path) -> Option<Storage> {
+    with_elf(path, |elf| {
+        let object::File::Elf64(elf) = elf else { return None };
+        let endian = elf.endian();
+        let found = elf.elf_program_headers().iter().find(|header| header.p_type(endian) == object::elf::PT_TLS)?;
+        let (start, align) = (found.p_vaddr(endian), found.p_align(endian));
+        Some(Storage { size: found.p_memsz(endian), start, align })
+            .filter(|own| own.align < 1 << 16 && own.size < 1 << 32)
+    })?
+}
+
+/// Whether the file at `path` names a loader, as programs do.
+pub(super) fn is_started(path: &Path) -> bool {
+    let names_loader = |elf: &Elf<'_>| {
+        let object::File::Elf64(elf) = elf else { return false };
+        elf.elf_program_headers().iter().any(|header| header.p_type(elf.endian()) == object::elf::PT_INTERP)
+    };
+    with_elf(path, names_loader).unwrap_or(false)
+}
+
 fn has_debug(elf: &Elf<'_>) -> bool {
     elf.section_by_name(".debug_info").is_some_and(|section| section.size() > 0)
 }
 
-/// Functions, objects, and whether there was more than the dynamic loader needs.
-fn symbols(elf: &Elf<'_>) -> (Vec<Symbol>, Vec<Symbol>, bool) {
-    let (mut functions, mut data) = (Vec::new(), Vec::new());
+/// The symbols of one file.
+#[derive(Default)]
+struct Symbols {
+    functions: Vec<Symbol>,
+    data: Vec<Symbol>,
+    thread_locals: Vec<Symbol>,
+    /// There are more than the dynamic loader needs.
+    are_all: bool,
+}
+
+fn symbols(elf: &Elf<'_>) -> Symbols {
+    let mut symbols = Symbols { are_all: elf.symbols().next().is_some(), ..Symbols::default() };
     for symbol in elf.symbols().chain(elf.dynamic_symbols()).filter(ObjectSymbol::is_definition) {
         let Some(name) = symbol.name().ok().filter(|name| !name.is_empty()) else { continue };
         let name = name.split('@').next().unwrap_or(name).to_owned();
         let found = Symbol { address: symbol.address(), size: symbol.size(), name };
         match symbol.kind() {
-            SymbolKind::Text => functions.push(found),
-            SymbolKind::Data if found.size > 0 => data.push(found),
+            SymbolKind::Text => symbols.functions.push(found),
+            SymbolKind::Data if found.size > 0 => symbols.data.push(found),
+            SymbolKind::Tls if found.size > 0 => symbols.thread_locals.push(found),
             _ => {}
         }
     }
-    let has_symbols = elf.symbols().next().is_some();
-    (functions, data, has_symbols)
+    symbols
 }
 
 /// The file that holds what `strip` or `objcopy --only-keep-debug` took away.

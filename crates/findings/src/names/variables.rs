@@ -2,6 +2,7 @@
 //!
 //! Apart from `locals`, which needs a frame to know where a variable is.
 
+use super::base::Base;
 use super::dwarf::{Debug, Entries, Entry};
 use gimli::UnitOffset;
 use std::fmt::Write;
@@ -33,29 +34,43 @@ pub(super) struct Variable {
     pub(super) declared: Option<(String, u64)>,
     /// The part that the address lies in is of an atomic type.
     pub(super) atomic: bool,
+    /// What that part holds.
+    pub(super) base: Option<Base>,
+}
+
+/// Which variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// Those with a fixed address.
+    Fixed,
+    /// Those of which each thread has one: their addresses are offsets in the file's thread-local storage.
+    ThreadLocal,
 }
 
 /// The variable that holds `address`.
-pub(super) fn find(debug: &Debug, address: u64) -> Option<Variable> {
+pub(super) fn find(debug: &Debug, which: Where, address: u64) -> Option<Variable> {
     let entries = debug.entries();
-    let globals = debug.globals.get_or_init(|| collect(&entries));
+    let globals = match which {
+        Where::Fixed => debug.globals.get_or_init(|| collect(&entries, which)),
+        Where::ThreadLocal => debug.thread_locals.get_or_init(|| collect(&entries, which)),
+    };
     let before = globals.partition_point(|global| global.address <= address);
     let candidates = globals[..before].iter().rev().take(4);
     candidates.into_iter().find_map(|global| describe(&entries, global, address))
 }
 
-fn collect(entries: &Entries<'_>) -> Vec<Global> {
+fn collect(entries: &Entries<'_>, which: Where) -> Vec<Global> {
     let mut globals = Vec::new();
     for unit in entries.unit_starts() {
         if let Some(root) = entries.root(unit) {
-            collect_unit(entries, unit, &root, &mut globals);
+            collect_unit(entries, unit, &root, which, &mut globals);
         }
     }
     globals.sort_by_key(|global| global.address);
     globals
 }
 
-fn collect_unit<'a>(entries: &Entries<'a>, unit: usize, root: &Entry<'a>, globals: &mut Vec<Global>) {
+fn collect_unit<'a>(entries: &Entries<'a>, unit: usize, root: &Entry<'a>, which: Where, globals: &mut Vec<Global>) {
     let mut cursor = root.unit.entries();
     let mut depth = 0;
     let mut scope: Vec<(isize, UnitOffset)> = Vec::new();
@@ -68,7 +83,11 @@ fn collect_unit<'a>(entries: &Entries<'a>, unit: usize, root: &Entry<'a>, global
             gimli::DW_TAG_namespace | gimli::DW_TAG_subprogram => scope.push((depth, entry.offset())),
             gimli::DW_TAG_variable => {
                 let location = entry.attr_value(gimli::DW_AT_location).ok().flatten();
-                if let Some(address) = location.and_then(|location| entries.fixed_address(&root.unit, &location)) {
+                let address = |location| match which {
+                    Where::Fixed => entries.fixed_address(&root.unit, &location),
+                    Where::ThreadLocal => entries.thread_local_offset(&root.unit, &location),
+                };
+                if let Some(address) = location.and_then(address) {
                     let scope = scope.iter().map(|(_, offset)| *offset).collect();
                     globals.push(Global { address, unit, offset: entry.offset(), scope });
                 }
@@ -101,7 +120,7 @@ pub(super) fn variable<'a>(entries: &Entries<'a>, entry: &Entry<'a>, at: u64) ->
     part.descend(entries, of, at);
     let name = entries.name(entry)?;
     let declared = entries.declared(entry);
-    Some(Variable { name, path: part.path, address: 0, size, declared, atomic: part.atomic })
+    Some(Variable { name, path: part.path, address: 0, size, declared, atomic: part.atomic, base: part.base })
 }
 
 /// A type without its names and qualifiers; whether one of them was "atomic".
@@ -157,6 +176,7 @@ fn counts(array: &Entry<'_>) -> Vec<Option<u64>> {
 struct Part {
     path: String,
     atomic: bool,
+    base: Option<Base>,
 }
 
 impl Part {
@@ -171,7 +191,10 @@ impl Part {
                 Some(gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type) => self.member(entries, &bare, at),
                 _ => None,
             };
-            let Some(next) = next else { return };
+            let Some(next) = next else {
+                self.base = Base::of(entries, &bare, at);
+                return;
+            };
             (of, at) = next;
         }
     }

@@ -1,8 +1,10 @@
-//! Races of the same pair of source places, put together.
+//! Races of the same pair of source places and the same variable, put together.
 //!
 //! A place is what people would call one: function, file and line of the innermost two
 //! frames outside of system libraries, so that a helper called from two lines gives two
-//! races, and a loop or a `memcpy` gives one. A frame without a line is its module and offset.
+//! races, and a loop or a `memcpy` gives one. A frame without a line is its module and offset. A
+//! variable is the whole one, so that the elements of an array give one race; what has no name (a block
+//! of the heap, say) is told apart by the places alone. What a rule hides is never put together with what none hides.
 
 use super::Race;
 use crate::names::Frame;
@@ -11,7 +13,7 @@ use crate::raw::{Certainty, RaceKind};
 use std::collections::BTreeMap;
 
 type Place = Vec<(Option<String>, String, u64)>;
-type Key = (RaceKind, bool, [Place; 2]);
+type Key = (RaceKind, bool, Option<String>, Option<String>, [Place; 2]);
 
 /// One race a pair of places and kind, in the order of the first; of equal pairs the more certain one speaks, with
 /// the sum of the counts and all bytes. Possible races are never put together with others.
@@ -38,7 +40,8 @@ pub(super) fn group(races: Vec<Race>) -> Vec<Race> {
 fn key(race: &Race) -> Key {
     let mut places = race.stacks().map(place);
     places.sort();
-    (race.kind, race.certainty == Certainty::PossibleAtomic, places)
+    let variable = race.object.variable().map(str::to_owned);
+    (race.kind, race.certainty == Certainty::PossibleAtomic, race.suppressed.clone(), variable, places)
 }
 
 fn place(stack: &[Frame]) -> Place {

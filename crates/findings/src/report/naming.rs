@@ -105,6 +105,10 @@ impl<'a> Namer<'a> {
         if let Some(block) = &race.block {
             return Object::Heap(self.block(block));
         }
+        if let Some(owner) = self.keeper(race) {
+            let variable = self.symbols.thread_local(owner.pointer, race.address);
+            return Object::ThreadLocal { thread: owner.number, variable };
+        }
         if let Some(owner) = self.owner(race) {
             return Object::Stack { thread: owner.number, local: self.local(race, owner.number) };
         }
@@ -114,10 +118,24 @@ impl<'a> Namer<'a> {
     /// The thread on whose stack the bytes lie. Of several that had it one after the other, one that races or created
     /// one of those that do.
     fn owner(&self, race: &RawRace) -> Option<&'a RawThread> {
-        let holds = |thread: &&RawThread| (thread.stack[0]..thread.stack[1]).contains(&race.address);
+        self.one_of(race, &|thread| (thread.stack[0]..thread.stack[1]).contains(&race.address))
+    }
+
+    /// The thread among whose thread-local variables the bytes lie. libc lays them right below the thread pointer, for
+    /// all threads but the first at the end of the stack.
+    fn keeper(&self, race: &RawRace) -> Option<&'a RawThread> {
+        /// More than programs and libraries have; it spares asking all files for each race.
+        const STORAGE_MAX: u64 = 1 << 16;
+        let below = |thread: &RawThread| thread.pointer.checked_sub(race.address).filter(|&below| below > 0);
+        self.one_of(race, &|thread| {
+            below(thread).is_some_and(|below| below <= STORAGE_MAX && below <= self.symbols.storage())
+        })
+    }
+
+    fn one_of(&self, race: &RawRace, has: &dyn Fn(&RawThread) -> bool) -> Option<&'a RawThread> {
         let party = |number| race.accesses.iter().any(|access| access.thread == number);
         let creator = |number| self.raw.threads.iter().any(|thread| party(thread.number) && thread.creator == number);
-        let holders = || self.raw.threads.iter().filter(holds);
+        let holders = || self.raw.threads.iter().filter(|thread| has(thread));
         let near = holders().find(|thread| party(thread.number));
         near.or_else(|| holders().find(|thread| creator(thread.number))).or_else(|| holders().next())
     }

@@ -8,7 +8,7 @@ use crate::raw::{
     AccessKind, Certainty, NO_THREAD, RaceKind, RawAccess, RawBlock, RawDivergence, RawModule, RawOrigin, RawRace,
     RawReport, RawStack, RawThread, RawUnplaced,
 };
-use crate::report::{Object, atomics};
+use crate::report::{Object, Race, atomics, grouping};
 use crate::suppressions::Suppressions;
 
 fn access(thread: u32, addresses: &[u64]) -> RawAccess {
@@ -43,9 +43,21 @@ fn one_pair_of_places_is_one_race_whichever_came_first() {
     assert_eq!(races, [(1, Certain, 4), (2, AfterFirst, 2), (3, PossibleAtomic, 2)]);
     assert_eq!(found.races[0].accesses[0].counter, 0x40, "the certain one speaks for both");
     assert_eq!(found.races[0].size(), 12);
-    assert_eq!(found.counts(), Counts { certain: 1, after_first: 1, possible: 1, suppressed: 0 });
+    assert_eq!(found.counts(), Counts { certain: 1, after_first: 1, possible: 1, ..Counts::default() });
     let other = RawRace { kind: RaceKind::Free, ..race(Certain, &[0x10, 0x20], &[0x40, 0x50]) };
     assert_eq!(report(vec![race(Certain, &[0x10, 0x20], &[0x40, 0x50]), other]).races.len(), 2);
+}
+
+#[test]
+fn each_variable_and_what_is_hidden_is_a_race_of_its_own() {
+    let race = |name: &str, part: usize, rule: Option<&str>| {
+        let global = Global { name: Some(name.to_owned()), part, ..Global::default() };
+        Race { object: Object::Global(global), suppressed: rule.map(str::to_owned), ..made_up::race() }
+    };
+    let races = [("a[1]", 3, None), ("b", 0, None), ("a[2]", 3, None), ("a[3]", 3, Some("race:a[3]"))];
+    let found = grouping::group(races.map(|(name, part, rule)| race(name, part, rule)).to_vec());
+    let told: Vec<_> = found.iter().map(|race| (race.object.name(), race.count, race.suppressed.is_some())).collect();
+    assert_eq!(told, [(Some("a[1]"), 24, false), (Some("b"), 12, false), (Some("a[3]"), 12, true)]);
 }
 
 #[test]
@@ -71,7 +83,7 @@ fn what_a_rule_hides_is_last_and_does_not_count() {
     let found = Report::new(&raw, &Options { suppressions, ..Options::default() });
     let races: Vec<_> = found.races.iter().map(|race| (race.number, race.suppressed.as_deref())).collect();
     assert_eq!(races, [(1, None), (2, Some("race:known.so"))]);
-    assert_eq!(found.races[0].suppression.as_deref(), Some("race_top:new.so$"));
+    assert_eq!(found.races[0].suppression.as_deref(), Some("race_top:^new.so+0x20$"));
     assert_eq!(found.unused, ["race:never (supp:2)"]);
     assert_eq!((found.counts().suppressed, found.verdict()), (1, Verdict::Races));
     assert_eq!(
@@ -139,31 +151,46 @@ fn the_object_is_the_block_or_the_stack_that_holds_it() {
 }
 
 #[test]
-fn a_declared_atomic_and_two_atomic_operations_are_no_certain_race() {
-    let certainty = |change: &dyn Fn(&mut super::Race)| {
+fn a_declared_atomic_and_two_atomic_operations_are_no_race() {
+    let are_atomic = |change: &dyn Fn(&mut Race)| {
         let mut race = made_up::race();
         change(&mut race);
-        atomics::classify(&mut race, &crate::Annotations::default());
-        (race.certainty, race.atomic.is_some())
+        atomics::are_both(&race, &crate::Annotations::default())
     };
     let inlined = |function: &str| Frame { function: Some(function.to_owned()), ..made_up::frame("f", 1, 2) };
     let global = Object::Global(Global { atomic: true, ..Global::default() });
     let local = Object::Stack { thread: 0, local: Some(Local { atomic: true, ..Local::default() }) };
-    let no_race = (PossibleAtomic, true);
-    assert_eq!(certainty(&|_| {}), (Certain, false));
-    assert_eq!(certainty(&|race| race.object = global.clone()), no_race);
-    assert_eq!(certainty(&|race| race.object = local.clone()), no_race);
+    assert!(!are_atomic(&|_| {}));
+    assert!(are_atomic(&|race| race.object = global.clone()));
+    assert!(are_atomic(&|race| race.object = local.clone()));
+    assert!(!are_atomic(&|race| (race.object, race.kind) = (global.clone(), RaceKind::Free)));
     let load = inlined("std::__atomic_base<int>::load(std::memory_order) const");
-    let store = inlined("core::sync::atomic::AtomicUsize::store");
-    assert_eq!(
-        certainty(&|race| race.accesses[0].stack.insert(0, load.clone())),
-        (Certain, false),
-        "one side is plain"
-    );
-    let both = |race: &mut super::Race| {
-        race.accesses[0].stack.insert(0, load.clone());
-        race.accesses[1].stack.insert(0, store.clone());
+    let others = ["core::sync::atomic::AtomicUsize::store", "void std::__atomic_impl::store<int>(int*, int)"];
+    for other in others {
+        assert!(!are_atomic(&|race| race.accesses[0].stack.insert(0, load.clone())), "one side is plain");
+        assert!(are_atomic(&|race| {
+            race.accesses[0].stack.insert(0, load.clone());
+            race.accesses[1].stack.insert(0, inlined(other));
+        }));
+    }
+    let library = Frame { module: Some("/lib/libatomic.so.1.2.0".to_owned()), ..Frame::default() };
+    assert!(are_atomic(&|race| race.accesses.iter_mut().for_each(|access| access.stack.insert(0, library.clone()))));
+}
+
+#[test]
+fn without_lines_a_move_may_be_an_atomic_operation() {
+    let doubted = |change: &dyn Fn(&mut Race)| {
+        let mut race = made_up::race();
+        for access in &mut race.accesses {
+            access.stack[0].line = None;
+        }
+        change(&mut race);
+        atomics::doubt(&race).is_some()
     };
-    assert_eq!(certainty(&both), no_race);
-    assert_eq!(certainty(&|race| (race.object, race.kind) = (global.clone(), RaceKind::Free)), (Certain, false));
+    assert!(doubted(&|_| {}));
+    assert!(!doubted(&|race| race.accesses[1].stack[0].line = Some(7)), "that one is plain");
+    assert!(!doubted(&|race| race.accesses[0].address += 1), "no atomic operation is unaligned");
+    assert!(!doubted(&|race| race.accesses[0].size = 16));
+    assert!(!doubted(&|race| race.accesses[0].stack[0].module = Some("/lib/libc.so.6".to_owned())));
+    assert!(!doubted(&|race| race.kind = RaceKind::Free));
 }

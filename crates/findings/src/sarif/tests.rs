@@ -135,7 +135,7 @@ fn every_object_is_one_of_sarif() {
         let ids: Vec<_> =
             result["relatedLocations"].as_array().expect("locations").iter().map(|it| &it["id"]).collect();
         assert_eq!(ids.iter().map(|id| id.as_u64()).collect::<BTreeSet<_>>().len(), ids.len());
-        assert!(result["partialFingerprints"]["reliveRace/v1"].as_str().is_some_and(|text| text.len() == 16));
+        assert!(result["partialFingerprints"]["reliveRace/v2"].as_str().is_some_and(|text| text.len() == 16));
     }
     let levels: Vec<_> = run["results"].as_array().expect("results").iter().map(|it| it["level"].clone()).collect();
     assert_eq!(levels, ["error", "warning", "note", "error"]);
@@ -182,10 +182,10 @@ fn a_race_as_sarif() {
     "text": "lock_a is taken"},"physicalLocation": {"artifactLocation": {"uri": "file:///src/race.c"},
     "region": {"startColumn": 5,"startLine": 30}}},"nestingLevel": 2},{"executionOrder": 1,
     "importance": "essential","location": {"logicalLocations": [{"fullyQualifiedName": "add",
-    "kind": "function"}],"message": {"text": "thread 0.1 writes"},"physicalLocation": {
+    "kind": "function"}],"message": {"text": "thread 0.1 \"worker\" writes"},"physicalLocation": {
     "artifactLocation": {"uri": "file:///src/race.c"},"region": {"startColumn": 5,"startLine": 7}}},
-    "nestingLevel": 3}],"message": {"text": "thread 0.1 writes"}},{"id": "0.2","locations": [{
-    "location": {"logicalLocations": [{"fullyQualifiedName": "main","kind": "function"}],"message": {
+    "nestingLevel": 3}],"message": {"text": "thread 0.1 \"worker\" writes"}},{"id": "0.2","locations": [
+    {"location": {"logicalLocations": [{"fullyQualifiedName": "main","kind": "function"}],"message": {
     "text": "the thread is created"},"physicalLocation": {"artifactLocation": {
     "uri": "file:///src/race.c"},"region": {"startColumn": 5,"startLine": 66}}},"nestingLevel": 0},{
     "executionOrder": 2,"importance": "essential","location": {"logicalLocations": [{
@@ -196,8 +196,8 @@ fn a_race_as_sarif() {
     "physicalLocation": {"artifactLocation": {"uri": "file:///src/race.c"},"region": {"startColumn": 5,
     "startLine": 7}}}],"message": {
     "text": "data race: add() race.c:7 writes total, reader() race.c:40 reads it, unordered"},
-    "occurrenceCount": 12,"partialFingerprints": {"reliveRace/v1": "225dd48d7201ae1c"},"properties": {
-    "address": "0x555555558010","certainty": "certain","number": 4,"suppression": "race_top:^add$"},
+    "occurrenceCount": 12,"partialFingerprints": {"reliveRace/v2": "cac9de5691894e6c"},"properties": {
+    "address": "0x555555558010","certainty": "certain","reason": null,"number": 4,"suppression": "race_top:^add$"},
     "relatedLocations": [{"id": 1,"logicalLocations": [{"fullyQualifiedName": "reader",
     "kind": "function"}],"message": {"text": "thread 0.2 reads"},"physicalLocation": {
     "artifactLocation": {"uri": "file:///src/race.c"},"region": {"startColumn": 5,"startLine": 40}}}],
@@ -210,7 +210,7 @@ fn a_race_as_sarif() {
     "fullyQualifiedName": "start_thread","kind": "function"}],"physicalLocation": {"address": {
     "kind": "instruction","relativeAddress": 561652},"artifactLocation": {
     "uri": "file:///lib/x86_64-linux-gnu/libc.so.6"}}},"module": "/lib/x86_64-linux-gnu/libc.so.6"}],
-    "message": {"text": "thread 0.1 writes"}},{"frames": [{"location": {"logicalLocations": [{
+    "message": {"text": "thread 0.1 \"worker\" writes"}},{"frames": [{"location": {"logicalLocations": [{
     "fullyQualifiedName": "reader","kind": "function"}],"physicalLocation": {"artifactLocation": {
     "uri": "file:///src/race.c"},"region": {"startColumn": 5,"startLine": 40}}},
     "module": "/opt/bin/race"},{"location": {"logicalLocations": [{"fullyQualifiedName": "start_thread",

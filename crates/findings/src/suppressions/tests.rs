@@ -11,7 +11,7 @@ fn frame(function: &str, file: &str, module: &str) -> Frame {
 
 fn hides(rules: &str, stacks: [&[Frame]; 2]) -> bool {
     let rules = Suppressions::parse(rules, "rules").expect("rules");
-    rules.matching(&Subject { stacks, data: Some("table[3].count") }).is_some()
+    rules.matching(&Subject { stacks, data: [Some("table[3].count"), Some("table")] }).is_some()
 }
 
 /// By trying every way, one character after the other.
@@ -70,7 +70,15 @@ fn each_kind_looks_where_it_should() {
     ];
     let reader = [frame("get", "/src/read.c", "/opt/program")];
     let any = |rules: &str| hides(rules, [&writer, &reader]);
-    for rule in ["race:main", "race:put(int", "race:^store::put$", "race:store.cc$", "race:libstore", "race:table"] {
+    for rule in [
+        "race:main",
+        "race:put(int",
+        "race:^store::put$",
+        "race:store.cc$",
+        "race:libstore",
+        "race:table",
+        "race:^table$",
+    ] {
         assert!(any(rule), "{rule}");
     }
     for rule in ["race_top:memcpy", "race_top:^get$", "race_top:read.c", "called_from_lib:libstore.so"] {
@@ -96,17 +104,33 @@ fn a_line_that_is_no_rule_is_named() {
 fn what_is_suggested_hides_the_race_and_not_its_neighbour() {
     let libc = frame("memcpy", "", "/lib/libc.so.6");
     let own = frame("store::put(int)", "/src/store.cc", "/opt/program");
-    let other = frame("store::put_all(int)", "/src/store.cc", "/opt/program");
-    let bare = frame("", "", "/opt/stripped.so");
-    let cases: [(Vec<Frame>, &str); 3] = [
-        (vec![own.clone()], "race_top:^store::put$"),
-        (vec![libc, own], "race:^store::put$"),
-        (vec![bare], "race_top:stripped.so$"),
+    let main = Frame { line: Some(7), ..frame("main", "/src/main.cc", "/opt/program") };
+    let start = frame("start_thread", "", "/lib/libc.so.6");
+    let bare = Frame { offset: 0x1196, ..frame("", "", "/opt/stripped.so") };
+    let cases: [(Vec<Frame>, Option<&str>, &str); 7] = [
+        (vec![own.clone(), main.clone()], None, "race_top:^store::put$"),
+        (vec![libc.clone(), own.clone(), main.clone()], None, "race:^store::put$"),
+        (vec![libc.clone(), own.clone(), main.clone()], Some("table"), "race:^table$"),
+        (vec![bare.clone(), start.clone()], None, "race_top:^stripped.so+0x1196$"),
+        (vec![libc.clone(), bare.clone(), start.clone()], None, "race:^stripped.so+0x1196$"),
+        // All that the thread does is below it.
+        (vec![libc.clone(), main.clone(), start.clone()], None, "race:^main.cc:7$"),
+        (vec![main.clone(), start.clone()], Some("table"), "race_top:^main$"),
     ];
-    for (stack, expected) in cases {
-        let found = suggestion([&stack, &[]]).expect("a rule");
+    let neighbour = Frame { offset: 0x1197, ..bare };
+    let others = [
+        vec![frame("store::put_all(int)", "/src/store.cc", "/opt/program"), start.clone()],
+        vec![neighbour, start.clone()],
+        vec![libc.clone(), Frame { line: Some(8), ..main }],
+    ];
+    for (stack, variable, expected) in cases {
+        let found = suggestion([&stack, &[]], variable).expect("a rule");
         assert_eq!(found, expected);
-        assert!(hides(&found, [&stack, &[]]) && !hides(&found, [std::slice::from_ref(&other), &[]]));
+        assert!(hides(&found, [&stack, &[]]), "{expected}");
+        for other in others.iter().filter(|_| variable.is_none()) {
+            assert!(!hides(&found, [other, &[]]), "{expected}");
+        }
     }
-    assert_eq!(suggestion([&[], &[]]), None);
+    assert_eq!(suggestion([&[libc.clone(), start.clone()], &[]], None), None, "no function that everybody calls");
+    assert_eq!(suggestion([&[], &[]], None), None);
 }

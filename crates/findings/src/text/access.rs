@@ -15,8 +15,8 @@ const FRAMES_MAX: usize = 16;
 const NAME_MAX: usize = 48;
 
 /// The access; what its thread is stands at the first one of a thread only (`again` for the second).
-pub(super) fn write(page: &mut Page<'_>, report: &Report, access: &Access, again: bool) -> fmt::Result {
-    page.hanging(2, 4, Paint::Bold, &what(report, access))?;
+pub(super) fn write(page: &mut Page<'_>, report: &Report, race: &Race, access: &Access, again: bool) -> fmt::Result {
+    page.hanging(2, 4, Paint::Bold, &what(report, race, access))?;
     if let Some(frame) = own(&access.stack)
         && let (Some(file), Some(line)) = (&frame.file, frame.line)
         && let Some(text) = page.source(file, line)
@@ -33,10 +33,10 @@ pub(super) fn write(page: &mut Page<'_>, report: &Report, access: &Access, again
     page.hanging(4, 6, Paint::Plain, &created)
 }
 
-fn what(report: &Report, access: &Access) -> String {
+fn what(report: &Report, race: &Race, access: &Access) -> String {
     let sized = access.kind != AccessKind::Free && access.size > 0;
     let size = if sized { format!(" {}", plural(access.size, "byte")) } else { String::new() };
-    let value = words::value(access).map(|value| format!(", {value}")).unwrap_or_default();
+    let value = words::value(race, access).map(|value| format!(", {value}")).unwrap_or_default();
     let setting = words::setting(access.setting).map(|setting| format!(", {setting}")).unwrap_or_default();
     format!("{} {}{size}{value}{setting}", thread(report, access.thread), words::verb(access.kind))
 }

@@ -32,6 +32,16 @@ pub(super) fn write(page: &mut Page<'_>, report: &Report, race: &Race) -> fmt::R
                 None => format!("{bytes}, on the stack of {owner}"),
             }
         }
+        Object::ThreadLocal { thread: owner, variable } => {
+            let owner = thread(report, *owner);
+            match variable.as_ref().and_then(|variable| Some((variable, variable.name.as_ref()?))) {
+                Some((variable, name)) => {
+                    let declared = declared(variable.declared.as_ref());
+                    format!("{name}: {bytes}, thread-local variable of {owner}{declared}")
+                }
+                None => format!("{bytes}, thread-local storage of {owner}"),
+            }
+        }
         Object::Heap(block) => return heap(page, report, race, block),
     };
     page.hanging(2, 4, Paint::Plain, &text)

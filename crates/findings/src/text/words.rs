@@ -1,6 +1,6 @@
 //! The words for what a report knows: kinds, threads, certainty, the line that names a race.
 
-use crate::names::Frame;
+use crate::names::{Frame, Global};
 use crate::places::{describe, own};
 use crate::raw::{AccessKind, Certainty, RaceKind, Setting};
 use crate::report::{Access, Object, Race, Report};
@@ -38,19 +38,21 @@ fn object(race: &Race) -> String {
     match &race.object {
         Object::Heap(_) => "a heap block".to_owned(),
         Object::Stack { local: Some(local), .. } => format!("{} of {}()", local.name, local.function),
-        Object::Global(global) if global.name.is_some() => global.name.clone().unwrap_or_default(),
+        Object::Global(Global { name: Some(name), .. })
+        | Object::ThreadLocal { variable: Some(Global { name: Some(name), .. }), .. } => name.clone(),
         _ => format!("{} at {:#x}", plural(race.size(), "byte"), race.address),
     }
 }
 
 /// How sure a race is.
 pub(super) fn certainty(race: &Race) -> String {
-    match (race.certainty, race.atomic) {
-        (Certainty::Certain, _) => "certain: the recording has no race before it".to_owned(),
-        (Certainty::AfterFirst, _) => "after the first race: it may be a consequence of that one".to_owned(),
-        (Certainty::PossibleAtomic, Some(reason)) => format!("possible: {reason}, and then it is no race"),
-        (Certainty::PossibleAtomic, None) => "possible: atomic accesses are plain moves as well".to_owned(),
-    }
+    let class = match race.certainty {
+        Certainty::Certain => "certain: the recording has no race before it",
+        Certainty::AfterFirst => "after the first race: it may be a consequence of that one",
+        Certainty::PossibleAtomic => return "possible: atomic accesses are plain moves as well".to_owned(),
+    };
+    let doubt = race.doubt.map(|doubt| format!("; but {doubt}")).unwrap_or_default();
+    format!("{class}{doubt}")
 }
 
 /// `thread 0.1 "worker"`.
@@ -75,15 +77,17 @@ pub(super) fn setting(setting: Setting) -> Option<String> {
 /// So many bytes of a long access are shown.
 const BYTES_SHOWN: usize = 8;
 
-/// The value of an access: small numbers as people write them, others as addresses. Of a long one its bytes that race.
-pub(super) fn value(access: &Access) -> Option<String> {
+/// The value of an access, as its type says; without one, small numbers as people write them, others as addresses. Of a
+/// long one its bytes that race.
+pub(super) fn value(race: &Race, access: &Access) -> Option<String> {
     if access.value.is_none() && !access.content.is_empty() {
         let shown = digits(&access.content[..access.content.len().min(BYTES_SHOWN)], " ");
         let more = if access.content.len() > BYTES_SHOWN { " …" } else { "" };
         return Some(format!("those that race:{shown}{more}"));
     }
     let value = access.value?;
-    Some(if value < 1_000_000 { format!("value {value}") } else { format!("value {value:#x}") })
+    let plain = || if value < 1_000_000 { format!("{value}") } else { format!("{value:#x}") };
+    Some(format!("value {}", race.value(access).unwrap_or_else(plain)))
 }
 
 /// Two digits for each byte, with something before them.

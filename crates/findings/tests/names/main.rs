@@ -72,6 +72,34 @@ fn data_has_the_names_of_its_parts() {
 }
 
 #[test]
+fn values_have_the_types_of_their_parts() {
+    let program = Program::compile(&["-g"]);
+    let symbols = program.symbols();
+    let base = |name: &str, offset: u64| symbols.global(program.symbol(name).0 + offset)?.base;
+    let text = |name: &str, offset: u64, bits: u64| base(name, offset).map(|base| base.text(bits));
+    assert_eq!(text("table", 12, 0xffff_ffff).as_deref(), Some("-1"));
+    assert_eq!(text("table", 8, 97).as_deref(), Some("97 'a'"));
+    assert_eq!(base("table", 14).map(|base| (base.size, base.before)), Some((4, 2)));
+    assert_eq!(base("table", 8 + 8), None, "bit fields share their bytes");
+}
+
+#[test]
+fn a_thread_local_variable_is_found_by_the_thread_pointer() {
+    for (flags, path) in [(&["-g"][..], "own[1].count"), (&[][..], "own+0x10")] {
+        let program = Program::compile(flags);
+        let symbols = program.symbols();
+        let pointer = 0x7f00_0000_1000;
+        let found = |below: u64| symbols.thread_local(pointer, pointer - below);
+        // own, then last, with no room between: the last one ends at the thread pointer.
+        let last = found(8).expect("a variable");
+        assert_eq!((last.name.as_deref(), last.start, last.size), (Some("last"), pointer - 8, 8));
+        let own = found(8 + 24 - 16).expect("a variable");
+        assert_eq!((own.name.as_deref(), own.start), (Some(path), pointer - 32));
+        assert_eq!((symbols.storage(), found(0), found(33)), (32, None, None));
+    }
+}
+
+#[test]
 fn a_local_variable_is_found_by_its_frame() {
     let program = Program::compile(&["-g", "-fno-stack-protector"]);
     let (local, size) = program.symbol("local");

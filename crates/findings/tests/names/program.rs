@@ -46,6 +46,9 @@ int main(void) {
     table.parts[2].count = ready;
     return local() == 5;
 }
+
+__thread struct part own[2] = { { 'a' } };
+__thread long last;
 ";
 
 /// Where the made-up process has the program.
