@@ -38,6 +38,9 @@ pub(crate) struct Case {
     /// Sources of other programs that are put next to it.
     #[serde(default)]
     programs: Vec<String>,
+    /// For the compiler and linker, behind the usual ones.
+    #[serde(default)]
+    flags: Vec<String>,
     /// Argument lines.
     pub(crate) runs: Vec<String>,
     /// How the recorded run ends, 128+S for signal S.
@@ -244,10 +247,11 @@ impl Case {
         // Nothing else tells that the header changed.
         let mut header = DefaultHasher::new();
         read("twins.h").hash(&mut header);
+        let flags = [format!("-DTWINS={}", header.finish()), "-lm".to_owned()];
+        let flags: Vec<&String> = flags.iter().chain(&self.flags).collect();
         let entry = format!(
-            "name = \"races_{stem}\"\nsource = \"races/{}\"\nplugins = {plugins:?}\nprograms = {programs:?}\nflags = [\"-DTWINS={}\", \"-lm\"]\nargs = []",
+            "name = \"races_{stem}\"\nsource = \"races/{}\"\nplugins = {plugins:?}\nprograms = {programs:?}\nflags = {flags:?}\nargs = []",
             self.guest,
-            header.finish(),
         );
         toml::from_str::<Guest>(&entry).map_err(|error| error.to_string())?.program()
     }
