@@ -197,7 +197,7 @@ impl Symbols {
     /// At most so many bytes below a thread pointer are thread-local variables of what is there from the start.
     pub fn storage(&self) -> u64 {
         let modules = self.modules.iter();
-        modules.filter_map(|module| elf::storage(now(&module.raw.file, &self.relocated))).map(|own| own.below()).sum()
+        modules.filter_map(|module| elf::storage(now(&module.raw.file, &self.relocated))).map(elf::Storage::below).sum()
     }
 
     /// The variable at `address` if it lies in one of the frames of `stack`, whose slots must be known.

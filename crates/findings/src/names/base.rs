@@ -64,7 +64,6 @@ impl Base {
         let signed = ((bits << unused) as i64) >> unused;
         match &self.meaning {
             Meaning::Signed => format!("{signed}"),
-            Meaning::Unsigned => format!("{number}"),
             Meaning::Float if self.size == 4 => format!("{:?}", f32::from_bits(number as u32)),
             Meaning::Float => format!("{:?}", f64::from_bits(number)),
             Meaning::Character { signed: has_sign } => {
@@ -75,7 +74,7 @@ impl Base {
                 }
             }
             Meaning::Bool if number <= 1 => format!("{}", number == 1),
-            Meaning::Bool => format!("{number}"),
+            Meaning::Unsigned | Meaning::Bool => format!("{number}"),
             Meaning::Pointer if number == 0 => "null".to_owned(),
             Meaning::Pointer => format!("{number:#x}"),
             Meaning::Enumeration(names) => {

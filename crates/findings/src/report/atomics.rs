@@ -69,5 +69,5 @@ fn is_atomic(access: &Access) -> bool {
 /// A move as atomic operations make it, of which no line is known that could tell.
 fn may_be(access: &Access) -> bool {
     let told = access.stack.first().is_none_or(|frame| frame.line.is_some() || is_system_module(frame));
-    !told && matches!(access.size, 1 | 2 | 4 | 8) && access.address % access.size == 0
+    !told && matches!(access.size, 1 | 2 | 4 | 8) && access.address.is_multiple_of(access.size)
 }
