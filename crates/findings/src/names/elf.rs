@@ -183,7 +183,9 @@ struct Symbols {
 
 fn symbols(elf: &Elf<'_>) -> Symbols {
     let mut symbols = Symbols { are_all: elf.symbols().next().is_some(), ..Symbols::default() };
-    for symbol in elf.symbols().chain(elf.dynamic_symbols()).filter(ObjectSymbol::is_definition) {
+    let all = elf.symbols().chain(elf.dynamic_symbols());
+    // Thread-local ones are no definitions to the reader of the file.
+    for symbol in all.filter(|one| one.is_definition() || one.kind() == SymbolKind::Tls && !one.is_undefined()) {
         let Some(name) = symbol.name().ok().filter(|name| !name.is_empty()) else { continue };
         let name = name.split('@').next().unwrap_or(name).to_owned();
         let found = Symbol { address: symbol.address(), size: symbol.size(), name };

@@ -197,26 +197,27 @@ fn a_race_as_sarif() {
     "startLine": 7}}}],"message": {
     "text": "data race: add() race.c:7 writes total, reader() race.c:40 reads it, unordered"},
     "occurrenceCount": 12,"partialFingerprints": {"reliveRace/v2": "cac9de5691894e6c"},"properties": {
-    "address": "0x555555558010","certainty": "certain","reason": null,"number": 4,"suppression": "race_top:^add$"},
-    "relatedLocations": [{"id": 1,"logicalLocations": [{"fullyQualifiedName": "reader",
-    "kind": "function"}],"message": {"text": "thread 0.2 reads"},"physicalLocation": {
-    "artifactLocation": {"uri": "file:///src/race.c"},"region": {"startColumn": 5,"startLine": 40}}}],
-    "ruleId": "data-race","ruleIndex": 0,"stacks": [{"frames": [{"location": {"logicalLocations": [{
-    "fullyQualifiedName": "add","kind": "function"}],"physicalLocation": {"artifactLocation": {
-    "uri": "file:///src/race.c"},"region": {"startColumn": 5,"startLine": 7}}},"module": "/opt/bin/race"
-    },{"location": {"logicalLocations": [{"fullyQualifiedName": "worker","kind": "function"}],
+    "address": "0x555555558010","certainty": "certain","number": 4,"reason": null,
+    "suppression": "race_top:^add$"},"relatedLocations": [{"id": 1,"logicalLocations": [{
+    "fullyQualifiedName": "reader","kind": "function"}],"message": {"text": "thread 0.2 reads"},
     "physicalLocation": {"artifactLocation": {"uri": "file:///src/race.c"},"region": {"startColumn": 5,
-    "startLine": 31}}},"module": "/opt/bin/race"},{"location": {"logicalLocations": [{
+    "startLine": 40}}}],"ruleId": "data-race","ruleIndex": 0,"stacks": [{"frames": [{"location": {
+    "logicalLocations": [{"fullyQualifiedName": "add","kind": "function"}],"physicalLocation": {
+    "artifactLocation": {"uri": "file:///src/race.c"},"region": {"startColumn": 5,"startLine": 7}}},
+    "module": "/opt/bin/race"},{"location": {"logicalLocations": [{"fullyQualifiedName": "worker",
+    "kind": "function"}],"physicalLocation": {"artifactLocation": {"uri": "file:///src/race.c"},
+    "region": {"startColumn": 5,"startLine": 31}}},"module": "/opt/bin/race"},{"location": {
+    "logicalLocations": [{"fullyQualifiedName": "start_thread","kind": "function"}],
+    "physicalLocation": {"address": {"kind": "instruction","relativeAddress": 561652},
+    "artifactLocation": {"uri": "file:///lib/x86_64-linux-gnu/libc.so.6"}}},
+    "module": "/lib/x86_64-linux-gnu/libc.so.6"}],"message": {"text": "thread 0.1 \"worker\" writes"}},{
+    "frames": [{"location": {"logicalLocations": [{"fullyQualifiedName": "reader","kind": "function"}],
+    "physicalLocation": {"artifactLocation": {"uri": "file:///src/race.c"},"region": {"startColumn": 5,
+    "startLine": 40}}},"module": "/opt/bin/race"},{"location": {"logicalLocations": [{
     "fullyQualifiedName": "start_thread","kind": "function"}],"physicalLocation": {"address": {
     "kind": "instruction","relativeAddress": 561652},"artifactLocation": {
     "uri": "file:///lib/x86_64-linux-gnu/libc.so.6"}}},"module": "/lib/x86_64-linux-gnu/libc.so.6"}],
-    "message": {"text": "thread 0.1 \"worker\" writes"}},{"frames": [{"location": {"logicalLocations": [{
-    "fullyQualifiedName": "reader","kind": "function"}],"physicalLocation": {"artifactLocation": {
-    "uri": "file:///src/race.c"},"region": {"startColumn": 5,"startLine": 40}}},
-    "module": "/opt/bin/race"},{"location": {"logicalLocations": [{"fullyQualifiedName": "start_thread",
-    "kind": "function"}],"physicalLocation": {"address": {"kind": "instruction",
-    "relativeAddress": 561652},"artifactLocation": {"uri": "file:///lib/x86_64-linux-gnu/libc.so.6"}}},
-    "module": "/lib/x86_64-linux-gnu/libc.so.6"}],"message": {"text": "thread 0.2 reads"}}],
-    "suppressions": [{"justification": "race:reader","kind": "external"}]}
+    "message": {"text": "thread 0.2 reads"}}],"suppressions": [{"justification": "race:reader",
+    "kind": "external"}]}
     "##);
 }
