@@ -126,12 +126,12 @@ fn a_program_that_was_killed_shows_all_that_it_wrote() {
 
 #[test]
 fn processes_that_write_in_turns() {
+    const KILLED: &str = "timeout -s KILL 0.5 sh -c 'n=0; while :; do n=$((n + 1)); \
+        [ $((n % 10000)) = 0 ] && echo $n; done'; echo $?";
     // By pipes, which order nothing in a replay, and by waiting for a process whose child the same signal ends.
     const TURNS: &str = "mkfifo p q; (for i in {1..40}; do read x; echo b$i; echo >&3; done <p 3>q) & \
         for i in {1..40}; do echo a$i; echo >&3; read x <&4; done 3>p 4<q; wait; date +%N";
     check(true, words(&["bash", "-c", TURNS]));
-    const KILLED: &str = "timeout -s KILL 0.5 sh -c 'n=0; while :; do n=$((n + 1)); \
-        [ $((n % 10000)) = 0 ] && echo $n; done'; echo $?";
     check(false, words(&["sh", "-c", KILLED]));
 }
 

@@ -127,8 +127,9 @@ fn ask_redis(port: u16, client: usize, requests: usize) {
     let mut answers = BufReader::new(stream.try_clone().expect("the stream's other end"));
     let mut line = String::new();
     let mut ask = |words: &[&str]| {
-        let request: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-        write!(stream, "*{}\r\n{request}", words.len()).expect("a request");
+        let head = format!("*{}\r\n", words.len());
+        let request = words.iter().fold(head, |request, word| request + &format!("${}\r\n{word}\r\n", word.len()));
+        stream.write_all(request.as_bytes()).expect("a request");
         line.clear();
         answers.read_line(&mut line).expect("an answer");
         assert!(line.starts_with(['+', ':']), "{words:?}: {line}");

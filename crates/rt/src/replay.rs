@@ -35,6 +35,7 @@ use crate::thread::{self, Thread};
 use crate::writer;
 use core::sync::atomic::Ordering;
 use cursor::Cursor;
+pub use end::{busy, failed};
 use end::{past_the_end, past_the_end_of_calls};
 use relive_order::{CheckHash, Kind};
 use relive_trace::control::{TurnSlot, cause, flag, turn as state};
@@ -486,18 +487,4 @@ impl Thread {
         *known = (other, events);
         writer::append(self, Record::Wait { thread: other, events });
     }
-}
-
-/// The object was not free at this thread's turn: somebody acts who was not recorded.
-pub fn busy(kind: Kind, place: usize, object: usize) -> ! {
-    let &mut Thread { index: thread, replay: Replay { events: event, .. }, .. } = acting();
-    report::diverge(Met { cause: cause::BUSY, thread, did: Some(kind), event, expected: 0, found: 0, place, object })
-}
-
-/// A call failed with `error` that had succeeded in the recording, or the other way round.
-pub fn failed(kind: Kind, place: usize, expected: i64, found: i64) -> ! {
-    let thread = acting();
-    let (thread, event) = (thread.index, thread.replay.events);
-    let (expected, found) = (expected as u64, found as u64);
-    report::diverge(Met { cause: cause::FAILED, thread, did: Some(kind), event, expected, found, place, object: 0 })
 }

@@ -3,6 +3,10 @@
 //!
 //! Every wrapper returns the kernel's value: negative errno on failure.
 
+mod limits;
+
+pub use limits::{descriptor_limit, file_limit, set_file_limit};
+
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -209,31 +213,6 @@ pub fn read_at(fd: u32, bytes: &mut [u8], offset: u64) -> isize {
 pub unsafe fn write_at(fd: u32, address: usize, length: usize, offset: u64) -> isize {
     // SAFETY: the caller's promise.
     unsafe { syscall6(number::PWRITE64, fd as usize, address, length, offset as usize, 0, 0) }
-}
-
-const RLIMIT_FSIZE: usize = 1;
-
-/// The most bytes that a file of this process may have, and how far it may raise that.
-pub fn file_limit() -> [u64; 2] {
-    let mut limit = [u64::MAX; 2];
-    // SAFETY: without a new limit only the old one, two words, is written.
-    unsafe { syscall6(number::PRLIMIT64, 0, RLIMIT_FSIZE, 0, limit.as_mut_ptr().addr(), 0, 0) };
-    limit
-}
-
-/// Changes it.
-pub fn set_file_limit(limit: [u64; 2]) {
-    // SAFETY: the kernel reads two words.
-    unsafe { syscall6(number::PRLIMIT64, 0, RLIMIT_FSIZE, limit.as_ptr().addr(), 0, 0, 0) };
-}
-
-/// How many descriptors the process may have open.
-pub fn descriptor_limit() -> u64 {
-    const RLIMIT_NOFILE: usize = 7;
-    let mut limit = [u64::MAX; 2];
-    // SAFETY: without a new limit only the old one, two words, is written.
-    unsafe { syscall6(number::PRLIMIT64, 0, RLIMIT_NOFILE, 0, limit.as_mut_ptr().addr(), 0, 0) };
-    limit[0]
 }
 
 /// Another descriptor of the same open file, close-on-exec, with this number or a higher one.

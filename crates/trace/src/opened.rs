@@ -67,11 +67,14 @@ mod list {
         Ok(all)
     }
 
+    /// The number of an image, and the files that it opened if all are known.
+    pub(super) type OfImage = (u32, Option<Vec<OpenedFile>>);
+
     /// Reads a list: each image with its files, or none where it opened more than it had room to note.
     ///
     /// # Errors
     /// [`Malformed::Damaged`].
-    pub fn by_image(list: &[u8]) -> Result<Vec<(u32, Option<Vec<OpenedFile>>)>, Malformed> {
+    pub fn by_image(list: &[u8]) -> Result<Vec<OfImage>, Malformed> {
         let mut images = Vec::new();
         let mut rest = list;
         while !rest.is_empty() {

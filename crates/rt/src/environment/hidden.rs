@@ -79,12 +79,11 @@ impl Variable {
             (0, _) => (self.length, self.hidden) = (0, None),
             (b'=', None) => self.hidden = Some(is_hidden(&self.name[..self.length])),
             (_, Some(true)) => *byte = PLACEHOLDER,
-            (_, Some(false)) => {}
             (_, None) if self.length < NAME_MAX => {
                 self.name[self.length] = *byte;
                 self.length += 1;
             }
-            (_, None) => {}
+            (_, Some(false) | None) => {}
         }
     }
 }
@@ -97,7 +96,9 @@ mod tests {
     fn values_are_covered_and_names_are_not() {
         let mut text = *b"A=1=2\0PIN=8844\0PIN\0PINS=7\0PIN=a=b";
         let mut variable = Variable::new();
-        text.iter_mut().for_each(|byte| variable.pass(byte, |name| name == b"PIN"));
+        for byte in &mut text {
+            variable.pass(byte, |name| name == b"PIN");
+        }
         assert_eq!(&text, b"A=1=2\0PIN=xxxx\0PIN\0PINS=7\0PIN=xxx");
     }
 

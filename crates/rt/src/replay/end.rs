@@ -1,11 +1,12 @@
-//! A thread that has done all that was recorded of it and goes on.
+//! A thread that has done all that was recorded of it and goes on, or does something
+//! else.
 //!
 //! Apart from the gate: whether that is a divergence or the end of the recording is
 //! asked once a thread.
 
-use super::{Replay, calls};
+use super::{Replay, acting, calls};
 use crate::races;
-use crate::report;
+use crate::report::{self, Met};
 use crate::runtime;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering;
@@ -40,4 +41,18 @@ pub(super) fn past_the_end_of_calls(thread: &mut Thread, number: usize) -> ! {
         calls::diverge(number);
     }
     park(&thread.replay)
+}
+
+/// The object was not free at this thread's turn: somebody acts who was not recorded.
+pub fn busy(kind: Kind, place: usize, object: usize) -> ! {
+    let &mut Thread { index: thread, replay: Replay { events: event, .. }, .. } = acting();
+    report::diverge(Met { cause: cause::BUSY, thread, did: Some(kind), event, expected: 0, found: 0, place, object })
+}
+
+/// A call failed with `error` that had succeeded in the recording, or the other way round.
+pub fn failed(kind: Kind, place: usize, expected: i64, found: i64) -> ! {
+    let thread = acting();
+    let (thread, event) = (thread.index, thread.replay.events);
+    let (expected, found) = (expected as u64, found as u64);
+    report::diverge(Met { cause: cause::FAILED, thread, did: Some(kind), event, expected, found, place, object: 0 })
 }

@@ -314,6 +314,7 @@ mod tests {
         let lines = |variables: &[(u64, u64)]| Lines {
             racing: [(5, 0b1111), (6, 1)].into(),
             variables: variables.iter().copied().collect(),
+            meant: [].into(),
         };
         let left = |lines: &Lines, ending: &Ending| {
             let mut found = RawReport::default();

@@ -1,0 +1,230 @@
+//! Programs in which `relive races` is to find something, or nothing.
+//!
+//! Apart from what is asked about them because they are C.
+
+/// What it prints here, where the count is not what it raced for: now and then a call is lost.
+pub(crate) const TALLIED: &str = "999000 in 2000 calls\n";
+/// A block of the heap that its threads use, one of them after it was given back, and a status of its own.
+pub(crate) const BLOCK: &str = "#include <pthread.h>
+#include <stdlib.h>
+struct node { long before[3]; volatile int value; };
+static struct node *node;
+static void *user(void *argument) {
+    node->value = 1;
+    return argument;
+}
+static void *other(void *argument) {
+    node->value = 2;
+    return argument;
+}
+static struct node *make(void) { return malloc(sizeof *node); }
+int main(void) {
+    pthread_t threads[2];
+    node = make();
+    pthread_create(&threads[0], NULL, user, NULL);
+    pthread_create(&threads[1], NULL, other, NULL);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], NULL);
+    free(node);
+    return 3;
+}
+";
+
+/// In a recording the reader sleeps until the writer is done. No replay sleeps: there it reads first, and leaves out the lock.
+pub(crate) const LATE: &str = "#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile int ready;
+static volatile long sum;
+static void *writer(void *argument) {
+    for (long n = 0; n < 50000000; n++) sum += n;
+    ready = 1;
+    return argument;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, writer, NULL);
+    sleep(2);
+    if (ready) {
+        pthread_mutex_lock(&lock);
+        puts(\"ready\");
+        pthread_mutex_unlock(&lock);
+    }
+    pthread_join(thread, NULL);
+    return 0;
+}
+";
+
+/// Two threads with a lock each write to a variable on the stack of the first.
+pub(crate) const HELD: &str = "#include <pthread.h>
+static pthread_mutex_t locks[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
+static __attribute__((noinline)) void enter(int which) {
+    pthread_mutex_lock(&locks[which]);
+}
+static void *adder(void *argument) {
+    int *result = argument;
+    enter(0);
+    *result += 7;
+    pthread_mutex_unlock(&locks[0]);
+    return argument;
+}
+static void *setter(void *argument) {
+    double *share = (double *)((int *)argument + 2);
+    int *result = argument;
+    enter(1);
+    *result = 40;
+    *share = 0.5;
+    pthread_mutex_unlock(&locks[1]);
+    return argument;
+}
+struct results { int sum, unused; double share; };
+int main(void) {
+    struct results results = { 0 };
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, adder, &results);
+    pthread_create(&threads[1], 0, setter, &results);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], 0);
+    return results.sum > 100;
+}
+";
+
+/// Readers count themselves; nothing of it is inlined, and the function that does it has no frame of its own.
+pub(crate) const READERS: &str = "#include <pthread.h>
+static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
+static int readers;
+static void add(void) { readers++; }
+static void count(void) { add(); }
+static void *reader(void *argument) {
+    pthread_rwlock_rdlock(&table);
+    count();
+    pthread_rwlock_unlock(&table);
+    return argument;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (int n = 0; n < 2; n++) pthread_create(&threads[n], 0, reader, 0);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], 0);
+    return 0;
+}
+";
+
+/// Nodes of the heap, each with a flag that nobody declared atomic and what it guards.
+pub(crate) const NODES: &str = "#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+struct node { int data; volatile int ready; };
+static struct node *nodes[5];
+static struct node *make(void) { return calloc(1, sizeof(struct node)); }
+static void publish(struct node *node) {
+    node->data = 42;
+    node->ready = 1;
+}
+static void *writer(void *argument) {
+    for (int n = 0; n < 5; n++) publish(nodes[n]);
+    return argument;
+}
+static void *reader(void *argument) {
+    int sum = 0;
+    for (int n = 0; n < 5; n++) {
+        while (!nodes[n]->ready) sched_yield();
+        sum += nodes[n]->data;
+    }
+    return sum == 210 ? argument : nodes;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (int n = 0; n < 5; n++) nodes[n] = make();
+    pthread_create(&threads[0], NULL, writer, NULL);
+    pthread_create(&threads[1], NULL, reader, NULL);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], NULL);
+    return 0;
+}
+";
+
+/// Two threads write many bytes at once, by a string instruction and by a vector.
+pub(crate) const WIDE: &str = "#include <pthread.h>
+#include <string.h>
+typedef char vector __attribute__((vector_size(16), aligned(1)));
+static __attribute__((aligned(64))) char area[64];
+static char other[200];
+static void *filler(void *argument) {
+    void *to = area;
+    unsigned long count = 12;
+    __asm__ volatile(\"rep stosl\" : \"+D\"(to), \"+c\"(count) : \"a\"(0x04030201) : \"memory\");
+    memset(other, 'x', sizeof other);
+    return argument;
+}
+static void *layer(void *argument) {
+    *(volatile vector *)(area + 41) = (vector){ 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h' };
+    volatile char seen = other[100];
+    return seen ? argument : 0;
+}
+int main(void) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, filler, 0);
+    pthread_create(&threads[1], 0, layer, 0);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], 0);
+    return 0;
+}
+";
+
+/// A variable that nobody declared atomic guards another one.
+pub(crate) const FLAG: &str = "#include <pthread.h>
+#include <sched.h>
+static volatile int ready;
+static int data;
+static void *writer(void *argument) {
+    data = 42;
+    ready = 1;
+    return argument;
+}
+static void *reader(void *argument) {
+    while (!ready) sched_yield();
+    return data == 42 ? argument : &data;
+}
+int main(void) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, writer, NULL);
+    pthread_create(&threads[1], NULL, reader, NULL);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], NULL);
+    return 0;
+}
+";
+
+/// Two threads with names of their own set two variables by one function, called in one line, and a thread-local one of the
+/// first thread.
+pub(crate) const NAMED: &str = "#define _GNU_SOURCE
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/prctl.h>
+static sem_t named;
+static short cold, colder;
+static __thread double share;
+static double *whose;
+static __attribute__((noinline)) void set(short *what, short value) {
+    *what = value;
+}
+static void *chief(void *argument) {
+    prctl(PR_SET_NAME, \"chief\", 0, 0, 0);
+    set(&cold, -7), set(&colder, -7);
+    *whose = 1.5;
+    return argument;
+}
+static void *helper(void *argument) {
+    sem_wait(&named);
+    set(&cold, -8), set(&colder, -8);
+    *whose = 2.5;
+    return argument;
+}
+int main(void) {
+    pthread_t threads[2];
+    whose = &share;
+    sem_init(&named, 0, 0);
+    pthread_create(&threads[0], NULL, chief, NULL);
+    pthread_create(&threads[1], NULL, helper, NULL);
+    pthread_setname_np(threads[1], \"helper\");
+    sem_post(&named);
+    for (int n = 0; n < 2; n++) pthread_join(threads[n], NULL);
+    return 0;
+}
+";
