@@ -124,20 +124,20 @@ fn a_race_as_json() {
     {"races": [{"id": 1,"fingerprint": "cac9de5691894e6c","certainty": "certain","reason": null,
     "kind": "data-race",
     "summary": "data race: add() race.c:7 writes total, reader() race.c:40 reads it, unordered",
-    "address": "0x555555558010","size": 4,"bytes": "0xf","object": {"kind": "global","name": "total",
-    "start": "0x555555558010","size": 4,"offset": 0,"module": "/opt/bin/race","function": null,
-    "thread": null,"declared": {"file": "race.c","line": 4},"allocated": null,"freed": null},
-    "count": 12,"accesses": [{"thread": "0.1","thread_number": 1,"thread_label": "worker",
-    "kind": "write","setting": "ordinary","signal": null,"address": "0x555555558010","size": 4,
-    "value": "0x2a","value_text": null,"event": 12,"count_since_event": 3,"counter": "0x555555555107",
-    "stack": [{"function": "add","file": "/src/race.c","line": 7,"column": 5,"module": "/opt/bin/race",
-    "offset": "0x1107","inlined": true},{"function": "worker","file": "/src/race.c","line": 31,
-    "column": 5,"module": "/opt/bin/race","offset": "0x111f","inlined": false},{
-    "function": "start_thread","file": null,"line": null,"column": null,
-    "module": "/lib/x86_64-linux-gnu/libc.so.6","offset": "0x891f4","inlined": false}],"locks": [{
-    "address": "0x555555558080","name": "lock_a","shared": false,"taken_at": [{
-    "function": "pthread_mutex_lock","file": null,"line": null,"column": null,
-    "module": "/lib/x86_64-linux-gnu/libc.so.6","offset": "0x891f4","inlined": false},{
+    "address": "0x555555558010","size": 4,"bytes": "0xf","bytes_in_all": 4,"object": {"kind": "global",
+    "name": "total","start": "0x555555558010","size": 4,"offset": 0,"module": "/opt/bin/race",
+    "function": null,"thread": null,"declared": {"file": "race.c","line": 4},"allocated": null,
+    "freed": null},"count": 12,"accesses": [{"thread": "0.1","thread_number": 1,
+    "thread_label": "worker","kind": "write","setting": "ordinary","signal": null,
+    "address": "0x555555558010","size": 4,"value": "0x2a","value_text": null,"racing_bytes": null,
+    "event": 12,"count_since_event": 3,"counter": "0x555555555107","stack": [{"function": "add",
+    "file": "/src/race.c","line": 7,"column": 5,"module": "/opt/bin/race","offset": "0x1107",
+    "inlined": true},{"function": "worker","file": "/src/race.c","line": 31,"column": 5,
+    "module": "/opt/bin/race","offset": "0x111f","inlined": false},{"function": "start_thread",
+    "file": null,"line": null,"column": null,"module": "/lib/x86_64-linux-gnu/libc.so.6",
+    "offset": "0x891f4","inlined": false}],"locks": [{"address": "0x555555558080","name": "lock_a",
+    "shared": false,"taken_at": [{"function": "pthread_mutex_lock","file": null,"line": null,
+    "column": null,"module": "/lib/x86_64-linux-gnu/libc.so.6","offset": "0x891f4","inlined": false},{
     "function": "worker","file": "/src/race.c","line": 30,"column": 5,"module": "/opt/bin/race",
     "offset": "0x111e","inlined": false}]}],"before": {"event": 12,"operation": "lock",
     "object": "0x555555558080","name": "lock_a"},"after": {"event": 13,"operation": "unlock",
@@ -147,17 +147,18 @@ fn a_race_as_json() {
     "function": "main","file": "/src/race.c","line": 65,"column": 5,"module": "/opt/bin/race",
     "offset": "0x1141","inlined": false}]},{"thread": "0.2","thread_number": 2,"thread_label": null,
     "kind": "read","setting": "ordinary","signal": null,"address": "0x555555558010","size": 4,
-    "value": "0x0","value_text": null,"event": 0,"count_since_event": 1,"counter": "0x555555555128",
-    "stack": [{"function": "reader","file": "/src/race.c","line": 40,"column": 5,
-    "module": "/opt/bin/race","offset": "0x1128","inlined": false},{"function": "start_thread",
-    "file": null,"line": null,"column": null,"module": "/lib/x86_64-linux-gnu/libc.so.6",
-    "offset": "0x891f4","inlined": false}],"locks": [],"before": null,"after": {"event": 1,
-    "operation": "semaphore post","object": "0x555555558080","name": null},"created_by": "0",
-    "created_at": [{"function": "pthread_create","file": null,"line": null,"column": null,
-    "module": "/lib/x86_64-linux-gnu/libc.so.6","offset": "0x891f4","inlined": false},{
-    "function": "main","file": "/src/race.c","line": 66,"column": 5,"module": "/opt/bin/race",
-    "offset": "0x1142","inlined": false}]}],"suppressed": null,"suppression": "race_top:^add$"}],
-    "counts": {"certain": 1,"after_first": 0,"possible": 0,"atomic": 1,"suppressed": 0},"unobserved": [{
+    "value": "0x0","value_text": null,"racing_bytes": null,"event": 0,"count_since_event": 1,
+    "counter": "0x555555555128","stack": [{"function": "reader","file": "/src/race.c","line": 40,
+    "column": 5,"module": "/opt/bin/race","offset": "0x1128","inlined": false},{
+    "function": "start_thread","file": null,"line": null,"column": null,
+    "module": "/lib/x86_64-linux-gnu/libc.so.6","offset": "0x891f4","inlined": false}],"locks": [],
+    "before": null,"after": {"event": 1,"operation": "semaphore post","object": "0x555555558080",
+    "name": null},"created_by": "0","created_at": [{"function": "pthread_create","file": null,
+    "line": null,"column": null,"module": "/lib/x86_64-linux-gnu/libc.so.6","offset": "0x891f4",
+    "inlined": false},{"function": "main","file": "/src/race.c","line": 66,"column": 5,
+    "module": "/opt/bin/race","offset": "0x1142","inlined": false}]}],"suppressed": null,
+    "suppression": "race_top:^add$"}],"counts": {"certain": 1,"after_first": 0,"possible": 0,
+    "atomic": 1,"suppressed": 0},"unobserved": [{
     "what": "instructions that can't be decoded in libodd.so","count": 2}],"diverged": null,
     "complete": true,"segments": null,"unplaced": {"bytes": 0,"certain": false},"advice": [
     "/opt/libodd.so has no debug information: install it"],"unused_suppressions": [

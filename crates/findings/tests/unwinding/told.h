@@ -100,7 +100,7 @@ __asm__(".text\n"
         ".size take, .-take\n");
 
 __attribute__((constructor)) static void begin(void) {
-    uint64_t header[] = {0, 1};
+    uint64_t header[] = {0, 2};
     void *first[1];
     memcpy(header, "relvfind", 8);
     record(HEADER, 2, header);

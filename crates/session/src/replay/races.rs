@@ -334,10 +334,13 @@ mod tests {
     fn what_several_processes_found_is_watched_once() {
         let folder = Scratch(tempfile::tempdir().unwrap().keep());
         let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        fs::write(folder.0.join(format!("{FOUND}-0")), bytes(&[9, 0, 0, 0, 5, 1, 1, 5, 8, 0, 5, 2, 2, 0, 3])).unwrap();
+        fs::write(folder.0.join(format!("{FOUND}-0")), bytes(&[10, 0, 0, 0, 5, 1, 1, 5, 8, 0, 5, 2, 2, 0, 3])).unwrap();
         // The last record was cut.
-        fs::write(folder.0.join(format!("{FOUND}-12")), bytes(&[9, 12, 0, 0, 5, 2, 0, 9, 4, 2, 0, 4, 10, 12, 0, 0, 7]))
-            .unwrap();
+        fs::write(
+            folder.0.join(format!("{FOUND}-12")),
+            bytes(&[10, 12, 0, 0, 5, 2, 0, 9, 4, 2, 0, 4, 11, 12, 0, 0, 7]),
+        )
+        .unwrap();
         fs::write(folder.0.join(format!("{FOUND}s")), bytes(&[0, 1, 1])).unwrap();
         let (lines, missed, segments, untold) = folder.found().unwrap();
         folder.watch(&lines).unwrap();

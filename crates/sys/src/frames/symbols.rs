@@ -23,6 +23,7 @@ fn sections(file: &[u8]) -> impl Iterator<Item = usize> {
     let (first, size, count) = (word(40, 8), word(58, 2), word(60, 2));
     (0..if size == SECTION_BYTES && first != 0 { count } else { 0 })
         .filter_map(move |index| first.checked_add(index * SECTION_BYTES))
+        .filter(|at| at.checked_add(SECTION_BYTES).is_some_and(|end| end <= file.len()))
 }
 
 /// Offset and length of a section.
