@@ -164,8 +164,9 @@ unsafe fn decide(number: u32, info: &mut Info, context: &Context) -> Arrival {
         return if !inside && replay::is_due(info) { Arrival::Run } else { Arrival::Leave };
     }
     let now = call.is_some_and(|c| !c.finished && is_in_front(context.place(), c));
-    // A replay can't watch a call that is about to come to us: it ends a handler, if it is no operation of its own.
-    let at_call = environment::is_on() && call.is_some_and(|c| !c.finished);
+    // A replay can't watch a call that is about to come to us: it ends a handler, if it is no operation of its own. One that
+    // we make may be waiting, for ever.
+    let at_call = environment::is_on() && call.is_some_and(|c| !c.finished) && !is_program_call(context.place());
     deferred::arrived(thread, info, context, now, inside || at_call)
 }
 
