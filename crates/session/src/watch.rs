@@ -121,7 +121,7 @@ pub struct Watch {
     since: Instant,
     looked: Instant,
     rest_since: Option<Instant>,
-    /// Of each thread that ran when the standstill began: its processor time then, and whether it slept ever since.
+    /// Of each thread that ran when the standstill began: its processor time then, and how long it has slept.
     running: Vec<Option<Running>>,
     gone: Vec<bool>,
     active: Activity,
@@ -138,7 +138,14 @@ struct Activity {
 #[derive(Clone, Copy, Debug)]
 struct Running {
     ticks: u64,
-    slept: bool,
+    rest: Option<Rest>,
+}
+
+/// A thread that sleeps, and since when it has had no processor time.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    ticks: u64,
+    since: Instant,
 }
 
 impl Watch {
@@ -234,7 +241,7 @@ impl Watch {
         for (running, slot) in self.running.iter_mut().zip(slots) {
             let runs = slot.state.load(Acquire) == turn::RUNNING && slot.tid.load(Relaxed) != 0;
             let state = || kernel.state(slot.pid.load(Relaxed), slot.tid.load(Relaxed));
-            let new = runs.then(state).flatten().map(|state| Running { ticks: state.ticks, slept: false });
+            let new = runs.then(state).flatten().map(|state| Running { ticks: state.ticks, rest: None });
             if let (Some(before), Some(new)) = (&*running, &new) {
                 most = most.max(new.ticks.saturating_sub(before.ticks));
             }
@@ -275,6 +282,9 @@ impl Watch {
         if gap > PAUSE_MIN {
             self.since += gap;
             self.rest_since = self.rest_since.map(|since| since + gap);
+            for rest in self.running.iter_mut().flatten().filter_map(|running| running.rest.as_mut()) {
+                rest.since += gap;
+            }
         }
     }
 
@@ -349,15 +359,17 @@ impl Watch {
             let call = kernel.call(pid, tid);
             // One that stopped itself waits as well: for whoever makes it go on.
             let sleeps = matches!(state.letter, 'S' | 'D' | 'T') && !waits_for_input(call, pid);
-            let enough = still >= self.patience(call, slots, pid);
-            let seen = self.running[index].get_or_insert(Running { ticks: state.ticks, slept: sleeps });
+            let patience = self.patience(call, slots, pid);
+            let seen = self.running[index].get_or_insert(Running { ticks: state.ticks, rest: None });
             let burnt = Duration::from_secs(state.ticks.saturating_sub(seen.ticks)) / TICKS_PER_SECOND;
-            seen.slept &= sleeps && burnt.is_zero();
+            let rest = seen.rest.filter(|rest| rest.ticks == state.ticks);
+            seen.rest = sleeps.then(|| rest.unwrap_or(Rest { ticks: state.ticks, since: now }));
+            let rested = seen.rest.map(|rest| now - rest.since);
             let found = if burnt >= outside_max * 9 / 10 {
                 Some(Stuck::Spins { thread: index as u32 })
             } else {
-                waited_enough &= enough;
-                seen.slept.then_some(Stuck::Sleeps { thread: index as u32 })
+                waited_enough &= rested >= Some(patience);
+                rested.filter(|&rested| rested >= outside_max).map(|_| Stuck::Sleeps { thread: index as u32 })
             };
             all &= found.is_some();
             // One that spins says more than one that sleeps; it may be what the sleeper waits for.

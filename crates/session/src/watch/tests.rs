@@ -150,6 +150,26 @@ fn a_thread_that_sleeps_outside_is_convicted_unless_another_one_computes() {
 }
 
 #[test]
+fn a_thread_that_ran_at_the_first_look_and_sleeps_from_then_on_is_convicted() {
+    let mut stage = Stage::new(&[(turn::WAITING, 2, 5), (turn::RUNNING, 1, 5)], BRIEF).waits(0, 1, 9);
+    assert_eq!(stage.watch(3 * TICK, |stage| stage.burn(2, 1)).0, Verdict::Going);
+    stage.scene.threads.borrow_mut().get_mut(&2).unwrap().letter = 'S';
+    let (verdict, after) = stage.watch(LONG, |_| ());
+    assert_eq!(verdict, Verdict::Stuck(Stuck::Sleeps { thread: 1 }));
+    assert!(after < LIMIT);
+}
+
+#[test]
+fn a_thread_that_sleeps_and_works_by_turns_does_not_sleep() {
+    let mut stage = Stage::new(&[(turn::WAITING, 2, 5), (turn::RUNNING, 1, 5)], Duration::from_secs(60)).waits(0, 1, 9);
+    let wakes = |stage: &Stage| {
+        let mut threads = stage.scene.threads.borrow_mut();
+        threads.get_mut(&2).unwrap().ticks += 1;
+    };
+    assert_eq!(stage.watch(4 * LONG, wakes).0, Verdict::Going);
+}
+
+#[test]
 fn a_thread_gone_with_events_left_is_missed_and_one_without_is_not() {
     let mut stage = Stage::new(&[(turn::RUNNING, 5, 5), (turn::WAITING, 1, 5)], BRIEF);
     stage.scene.threads.borrow_mut().remove(&2);
