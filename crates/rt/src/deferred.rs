@@ -43,6 +43,8 @@ pub struct Deferred {
     /// The signal that the thread sends to itself now.
     sending: Option<u32>,
     timer: Option<Timer>,
+    /// The number of the event, from 1, before which none is delivered; 0 for none.
+    held_at: u64,
     /// Handlers run so far.
     pub delivered: u32,
     /// The watch on the place where the next one strikes, in a replay.
@@ -54,7 +56,7 @@ pub struct Deferred {
 impl Deferred {
     /// No signals.
     pub const NONE: Self =
-        Self { pending: [None; PENDING], sending: None, timer: None, delivered: 0, strike: None, struck: [0; 2] };
+        Self { pending: [None; PENDING], sending: None, timer: None, held_at: 0, delivered: 0, strike: None, struck: [0; 2] };
 
     /// Whether this is the signal that [`deliver_pending`] or [`replay`] has just sent.
     pub fn is_ours(&mut self, number: u32) -> bool {
@@ -153,11 +155,16 @@ pub fn deliver_put_off(thread: &mut Thread) {
     }
 }
 
+/// No handler runs before the thread's next event.
+pub fn hold(thread: &mut Thread) {
+    thread.signals.held_at = thread.events() + 1;
+}
+
 /// Lets the handlers of all signals that were put off run.
 #[cold]
 #[inline(never)]
 pub fn deliver_pending(thread: &mut Thread) {
-    if thread.signals.sending.is_some() {
+    if thread.signals.sending.is_some() || thread.signals.held_at == thread.events() + 1 {
         return;
     }
     attention::clear(attention::SIGNAL);
@@ -183,11 +190,11 @@ fn note(thread: &mut Thread, info: &Info) {
 
 fn note_at(thread: &mut Thread, info: &Info, how: u32) {
     thread.signals.delivered = thread.signals.delivered.wrapping_add(1);
-    record::note(Record::Signal { number: info.number as u8, calls: thread.calls_so_far() | how });
+    record::note_of_event(Record::Signal { number: info.number as u8, calls: thread.calls_so_far() | how });
     if environment::is_on() {
         environment::keep_signal(thread, info);
     } else if info.code == SI_QUEUE {
-        record::value(info.value as i64);
+        record::result(info.value as i64);
     }
     // The sender may be another process, or the signal tell of its end.
     outside::may_have_waited();

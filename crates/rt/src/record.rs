@@ -224,9 +224,23 @@ pub fn alone(kind: Kind) -> u64 {
     fresh
 }
 
-/// A result of the next event that order does not determine.
+/// What order does not determine, for the calling thread to ask for at this place.
 pub fn value(value: i64) {
     note(Record::Value(value));
+}
+
+/// The same as a result of its next event. No handler runs until then, whose event would be the next one.
+pub fn result(value: i64) {
+    note_of_event(Record::Value(value));
+}
+
+/// A record that belongs to the event that follows.
+pub fn note_of_event(record: Record) {
+    if let Some(thread) = recorder(0) {
+        crate::deferred::hold(thread);
+        prepare(thread);
+        writer::append(thread, record);
+    }
 }
 
 /// A failed attempt, which is no event.

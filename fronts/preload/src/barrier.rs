@@ -37,7 +37,7 @@ unsafe extern "C" fn wait(barrier: Object, place: usize) -> c_int {
             // SAFETY: the program passed a barrier. It may be gone when this returns; the clock is ours.
             let result = unsafe { real::barrier_wait(barrier) };
             if result != 0 {
-                record::value(result as i64);
+                record::result(result as i64);
             }
             record::shared(&cell.clock, Kind::Depart);
             result

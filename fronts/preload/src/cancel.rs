@@ -204,7 +204,7 @@ pub(crate) unsafe fn unwinding(frame: *mut Frame) -> bool {
     // SAFETY: the caller's promise.
     let entered = unsafe { (*frame).scratch[COUNT] };
     let inside = (thread.events() as u32).wrapping_sub((entered >> EVENTS_BIT) as u32);
-    record::note(Record::Cancelled { calls: cancelled(entered as u32, inside.into()) });
+    record::note_of_event(Record::Cancelled { calls: cancelled(entered as u32, inside.into()) });
     true
 }
 

@@ -64,7 +64,7 @@ pub(crate) unsafe extern "C" fn after_wait(frame: *mut Frame) -> usize {
         let result = (*frame).result as c_int;
         if mode() == Mode::Record {
             if result != 0 {
-                record::value(result as i64);
+                record::result(result as i64);
             }
             mutex::record_wake((*frame).args[1] as *mut Mutex, cell((*frame).args[0] as Object));
         }

@@ -112,7 +112,7 @@ unsafe fn record_acquired(m: *mut Mutex, result: c_int) -> c_int {
         }
         EOWNERDEAD => {
             join_dead_owner(m);
-            record::value(EOWNERDEAD as i64);
+            record::result(EOWNERDEAD as i64);
             // SAFETY: the attempt succeeded, with the dead owner's state.
             unsafe { record_held(m, Kind::Lock) };
         }

@@ -170,7 +170,7 @@ unsafe extern "C" fn getvalue(semaphore: Object, out: *mut c_int, place: usize) 
             Mode::Record => {
                 let result = real::sem_getvalue(semaphore, out);
                 if result == 0 {
-                    record::value(*out as i64);
+                    record::result(*out as i64);
                     record::alone(Kind::LibcCall);
                 }
                 result
