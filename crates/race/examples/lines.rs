@@ -30,7 +30,7 @@ fn measure(name: &str, pattern: fn() -> (usize, Duration, usize)) {
 }
 
 fn clocks(threads: u32) -> Clocks {
-    let mut clocks = Clocks::new();
+    let clocks = Clocks::new(16);
     clocks.start(0).unwrap();
     for child in 1..threads {
         clocks.create(0, child).unwrap();
@@ -39,7 +39,7 @@ fn clocks(threads: u32) -> Clocks {
 }
 
 fn check(clocks: &Clocks, thread: u32, lines: &[Line], history: &History<'_, Here>) {
-    history.check(clocks.current(thread), lines, &mut |race| panic!("no race was expected: {race:?}"));
+    history.check(&clocks.current(thread), lines, &mut |race| panic!("no race was expected: {race:?}"));
 }
 
 struct Here;
@@ -68,7 +68,7 @@ fn history() -> History<'static, Here> {
 }
 
 fn walk() -> (usize, Duration, usize) {
-    let mut clocks = clocks(1);
+    let clocks = clocks(1);
     let history = history();
     let lines: Vec<Line> =
         (0..1 << 20).map(|number| Line { number, read: u64::MAX, written: u64::MAX << 32 }).collect();
@@ -84,7 +84,7 @@ fn walk() -> (usize, Duration, usize) {
 fn lu() -> (usize, Duration, usize) {
     const THREADS: u32 = 4;
     const BLOCKS: u64 = 24 * 24;
-    let mut clocks = clocks(THREADS);
+    let clocks = clocks(THREADS);
     let history = history();
     let block = |number: u64, read: u64, written: u64| {
         (number * 32..number * 32 + 32).map(move |number| Line { number, read, written })
@@ -100,13 +100,13 @@ fn lu() -> (usize, Duration, usize) {
             spent += timed(|| check(&clocks, thread, &lines, &history));
             count += lines.len();
         }
-        meet(&mut clocks, THREADS);
+        meet(&clocks, THREADS);
     }
     (count, spent, history.bytes())
 }
 
 /// All threads meet at a barrier.
-fn meet(clocks: &mut Clocks, threads: u32) {
+fn meet(clocks: &Clocks, threads: u32) {
     (0..threads).for_each(|thread| clocks.arrive(thread, 9, Some(threads)));
     (0..threads).for_each(|thread| drop(black_box(clocks.depart(thread, 9))));
 }
@@ -120,7 +120,7 @@ fn timed(run: impl FnOnce()) -> Duration {
 fn radix() -> (usize, Duration, usize) {
     const THREADS: u32 = 4;
     const LINES: u64 = 1 << 19;
-    let mut clocks = clocks(THREADS);
+    let clocks = clocks(THREADS);
     let history = history();
     let (mut count, mut spent) = (0, Duration::ZERO);
     for round in 0..4u64 {
@@ -138,7 +138,7 @@ fn radix() -> (usize, Duration, usize) {
             spent += timed(|| check(&clocks, thread, &lines, &history));
             count += lines.len();
         }
-        meet(&mut clocks, THREADS);
+        meet(&clocks, THREADS);
     }
     (count, spent, history.bytes())
 }
@@ -146,7 +146,7 @@ fn radix() -> (usize, Duration, usize) {
 fn hash_table() -> (usize, Duration, usize) {
     const THREADS: u32 = 4;
     const OPERATIONS: u64 = 1_000_000;
-    let mut clocks = clocks(THREADS);
+    let clocks = clocks(THREADS);
     let history = history();
     let mut count = 0;
     let begin = Instant::now();
@@ -176,7 +176,7 @@ fn hash_table() -> (usize, Duration, usize) {
 }
 
 fn stack() -> (usize, Duration, usize) {
-    let mut clocks = clocks(1);
+    let clocks = clocks(1);
     let history = history();
     let begin = Instant::now();
     for round in 0..100_000u64 {
@@ -193,7 +193,7 @@ fn stack() -> (usize, Duration, usize) {
 #[allow(clippy::print_stdout)]
 fn acquire_again() {
     const TIMES: u32 = 2_000_000;
-    let mut clocks = clocks(8);
+    let clocks = clocks(8);
     let begin = Instant::now();
     for i in 0..TIMES {
         let key = u64::from(i % 256);

@@ -2,7 +2,7 @@
 //!
 //! A thread's own time changes with each segment, what it knows of others only when
 //! an acquire brings something new. So the two are apart: segments of a thread, and
-//! the objects that it released, share one vector.
+//! the objects that it released, share one vector, if it is not a short one.
 //!
 //! Apart from the threads and objects that have clocks because histories need these
 //! alone, without the lock around the others.
@@ -10,7 +10,57 @@
 use crate::epoch::Epoch;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Deref;
 use relive_order::vector;
+
+/// Vectors of so many components are copied: cheaper than the count of a shared one, whose line would wander between the
+/// threads' caches with each lock that they hand on.
+const FEW: usize = 6;
+
+/// What is known of other threads, by their numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum Known {
+    /// The first so many components count.
+    Few(usize, [u64; FEW]),
+    Many(Arc<[u64]>),
+}
+
+impl Known {
+    /// Nobody.
+    pub(crate) const NOTHING: Self = Known::Few(0, [0; FEW]);
+
+    fn new(width: usize, of: impl Fn(usize) -> u64) -> Self {
+        if width > FEW {
+            return Known::Many((0..width).map(of).collect());
+        }
+        Known::Few(width, core::array::from_fn(|index| if index < width { of(index) } else { 0 }))
+    }
+
+    /// Whether both are one shared vector.
+    pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
+        matches!((self, other), (Known::Many(one), Known::Many(two)) if Arc::ptr_eq(one, two))
+    }
+
+    /// Bytes outside, this holder's share of them.
+    fn share_bytes(&self) -> usize {
+        match self {
+            Known::Few(..) => 0,
+            Known::Many(vector) => (size_of_val(&**vector) + 16) / Arc::strong_count(vector).max(1),
+        }
+    }
+}
+
+impl Deref for Known {
+    type Target = [u64];
+
+    #[inline]
+    fn deref(&self) -> &[u64] {
+        match self {
+            Known::Few(width, components) => &components[..*width],
+            Known::Many(vector) => vector,
+        }
+    }
+}
 
 /// What a segment knows: which segments happened before it.
 #[derive(Clone, Debug)]
@@ -18,11 +68,11 @@ pub struct Clock {
     /// The segment; [`Epoch::NONE`] for what several threads left behind at an object.
     pub(crate) epoch: Epoch,
     /// What is known of other threads. The own component means nothing.
-    pub(crate) others: Arc<[u64]>,
+    pub(crate) others: Known,
 }
 
 impl Clock {
-    pub(crate) fn new(epoch: Epoch, others: Arc<[u64]>) -> Self {
+    pub(crate) fn new(epoch: Epoch, others: Known) -> Self {
         Self { epoch, others }
     }
 
@@ -53,15 +103,15 @@ impl Clock {
     }
 
     /// What both know, without a segment of its own.
-    pub(crate) fn both(&self, other: &Clock) -> Arc<[u64]> {
+    pub(crate) fn both(&self, other: &Clock) -> Known {
         let last = |clock: &Clock| if clock.epoch == Epoch::NONE { 0 } else { clock.epoch.thread() + 1 };
         let width = (last(self).max(last(other)) as usize).max(self.others.len()).max(other.others.len());
-        (0..width).map(|thread| self.time_of(thread as u32).max(other.time_of(thread as u32))).collect()
+        Known::new(width, |thread| self.time_of(thread as u32).max(other.time_of(thread as u32)))
     }
 
     /// Bytes of the vector, this holder's share of them.
     pub(crate) fn share_bytes(&self) -> usize {
-        (size_of_val(&*self.others) + 16) / Arc::strong_count(&self.others).max(1)
+        self.others.share_bytes()
     }
 }
 

@@ -8,17 +8,22 @@
 //! releases as well). Only where several threads released without knowing of each
 //! other is there a vector of the object's own.
 //!
-//! Apart from the histories because its caller has one lock around all of it, and
-//! holds it for a moment only.
+//! Threads use it at the same time. An operation has the lock of its object, then that
+//! of its thread's clock (`objects.rs`, `threads.rs`): who uses other objects is not
+//! held up. That operations on one object come in the order of the execution is for
+//! the caller to see to.
+//!
+//! Apart from the histories because here stands what is known, and not what was done.
 
 mod barriers;
 mod objects;
 mod threads;
 
 use crate::clock::{Clock, Floor};
-use alloc::sync::Arc;
+use alloc::vec::Vec;
 use barriers::Barriers;
-use objects::Objects;
+use objects::{Objects, Shard};
+use relive_sys::lock::Lock;
 use threads::Threads;
 
 pub use threads::Refusal;
@@ -34,46 +39,51 @@ pub use threads::Refusal;
 ///
 /// # Panics
 /// All methods that take a thread panic if it was not announced ([`Clocks::start`], [`Clocks::create`]) or has ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Clocks {
     threads: Threads,
     objects: Objects,
-    barriers: Barriers,
+    barriers: Lock<Barriers>,
 }
 
 impl Clocks {
-    /// No threads, no objects.
-    pub fn new() -> Self {
-        Self::default()
+    /// No threads, no objects. Threads will have numbers below `threads`.
+    pub fn new(threads: u32) -> Self {
+        let barriers = Lock::new(Barriers::default());
+        Self { threads: Threads::new(threads), objects: Objects::new(), barriers }
+    }
+
+    /// As it was made: in the child of a fork, where nobody was within.
+    pub fn reset(&self) {
+        self.threads.reset();
+        self.objects.reset();
+        *self.barriers.lock() = Barriers::default();
     }
 
     /// A thread that nobody created: the first one.
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub fn start(&mut self, thread: u32) -> Result<(), Refusal> {
-        self.threads.add(thread, None)
+    pub fn start(&self, thread: u32) -> Result<(), Refusal> {
+        self.threads.start(thread)
     }
 
     /// A thread creates another, which begins with what its creator knows. A release of the creator.
     ///
     /// # Errors
     /// See [`Refusal`]. Nothing has happened then.
-    pub fn create(&mut self, parent: u32, child: u32) -> Result<(), Refusal> {
-        let clock = self.threads.clock(parent).clone();
-        self.threads.add(child, Some(&clock))?;
-        self.threads.advance(parent);
-        Ok(())
+    pub fn create(&self, parent: u32, child: u32) -> Result<(), Refusal> {
+        self.threads.create(parent, child)
     }
 
     /// A thread ends: its last release.
-    pub fn end(&mut self, thread: u32) {
+    pub fn end(&self, thread: u32) {
         self.threads.end(thread);
     }
 
     /// A thread is about to wait for the end of another: it will do nothing before it knows what that one knows, so
     /// that it does not hold back the [floor](Clocks::floor). What its segment did must have been handed over.
-    pub fn await_end(&mut self, thread: u32, other: u32) {
+    pub fn await_end(&self, thread: u32, other: u32) {
         self.threads.await_end(thread, other);
     }
 
@@ -82,31 +92,42 @@ impl Clocks {
     /// # Panics
     /// If one of them is unknown.
     #[must_use]
-    pub fn join(&mut self, thread: u32, other: u32) -> Option<Clock> {
+    pub fn join(&self, thread: u32, other: u32) -> Option<Clock> {
         let left = self.threads.left(other);
         self.threads.settle(thread);
         self.threads.acquire(thread, &left)
     }
 
     /// Nobody will ask any more for what an ended thread knew: it was detached, or joined for good.
-    pub fn forget_thread(&mut self, thread: u32) {
+    pub fn forget_thread(&self, thread: u32) {
         self.threads.forget(thread);
     }
 
     /// The clock of a thread's current segment.
-    pub fn current(&self, thread: u32) -> &Clock {
+    #[inline]
+    pub fn current(&self, thread: u32) -> Clock {
         self.threads.clock(thread)
     }
 
     /// The clocks of the current segments of all threads that run.
-    pub fn running(&self) -> impl Iterator<Item = &Clock> {
+    pub fn running(&self) -> Vec<Clock> {
         self.threads.running_clocks()
+    }
+
+    /// How many threads run.
+    pub fn running_count(&self) -> usize {
+        self.threads.count()
     }
 
     /// A mutex, spin lock or write lock was acquired, a semaphore lowered, a signal or a finished once seen.
     #[must_use]
-    pub fn acquire(&mut self, thread: u32, key: u64) -> Option<Clock> {
-        let object = self.objects.get(key)?;
+    pub fn acquire(&self, thread: u32, key: u64) -> Option<Clock> {
+        self.acquire_in(&self.objects.shard(key), thread, key)
+    }
+
+    #[inline]
+    fn acquire_in(&self, shard: &Shard, thread: u32, key: u64) -> Option<Clock> {
+        let object = shard.get(key)?;
         let exclusive = object.exclusive.as_ref().and_then(|clock| self.threads.acquire(thread, clock));
         let shared = object.shared.as_ref().and_then(|clock| self.threads.acquire(thread, clock));
         // What ended first is what had accesses; a segment between the two acquires is empty.
@@ -115,87 +136,101 @@ impl Clocks {
 
     /// A read lock was acquired: whatever exclusive releases left is known, what other readers left is not.
     #[must_use]
-    pub fn acquire_shared(&mut self, thread: u32, key: u64) -> Option<Clock> {
-        let clock = self.objects.get(key)?.exclusive.as_ref()?;
-        self.threads.acquire(thread, clock)
+    pub fn acquire_shared(&self, thread: u32, key: u64) -> Option<Clock> {
+        let shard = self.objects.shard(key);
+        self.threads.acquire(thread, shard.get(key)?.exclusive.as_ref()?)
     }
 
     /// A mutex, spin lock or write lock is about to be released, a semaphore raised, a condition signalled, a once
     /// finished. Releases that do not know of each other accumulate.
-    pub fn release(&mut self, thread: u32, key: u64) {
-        let clock = self.threads.clock(thread);
-        let object = self.objects.make(key);
-        objects::accumulate(&mut object.exclusive, clock);
+    pub fn release(&self, thread: u32, key: u64) {
+        self.release_in(&mut self.objects.shard(key), thread, key);
+    }
+
+    #[inline]
+    fn release_in(&self, shard: &mut Shard, thread: u32, key: u64) {
+        let clock = self.threads.advance(thread);
+        let object = self.objects.make(shard, key);
         if object.shared.as_ref().is_some_and(|shared| clock.covers(shared)) {
             object.shared = None;
         }
-        self.threads.advance(thread);
+        objects::accumulate(&mut object.exclusive, &clock);
     }
 
     /// A read lock is about to be released: the next writer will know, readers will not.
-    pub fn release_shared(&mut self, thread: u32, key: u64) {
-        objects::accumulate(&mut self.objects.make(key).shared, self.threads.clock(thread));
-        self.threads.advance(thread);
+    pub fn release_shared(&self, thread: u32, key: u64) {
+        let mut shard = self.objects.shard(key);
+        let clock = self.threads.advance(thread);
+        objects::accumulate(&mut self.objects.make(&mut shard, key).shared, &clock);
     }
 
     /// A release that hides earlier ones: an atomic store. Who loads the value knows what its writer knew, no more.
-    pub fn store(&mut self, thread: u32, key: u64) {
-        let object = self.objects.make(key);
-        (object.exclusive, object.shared) = (Some(self.threads.clock(thread).clone()), None);
-        self.threads.advance(thread);
+    pub fn store(&self, thread: u32, key: u64) {
+        let mut shard = self.objects.shard(key);
+        let clock = self.threads.advance(thread);
+        let object = self.objects.make(&mut shard, key);
+        (object.exclusive, object.shared) = (Some(clock), None);
     }
 
     /// An atomic read-modify-write: acquire and release.
-    pub fn transfer(&mut self, thread: u32, key: u64) {
+    pub fn transfer(&self, thread: u32, key: u64) {
+        let mut shard = self.objects.shard(key);
         // The caller handed the segment over as before any release; what the acquire ended is that segment.
-        drop(self.acquire(thread, key));
-        self.release(thread, key);
+        if self.acquire_in(&shard, thread, key).is_some() {
+            self.threads.handed_over(thread);
+        }
+        self.release_in(&mut shard, thread, key);
+    }
+
+    /// What a segment did that an acquire of this thread ended was handed over.
+    pub fn handed_over(&self, thread: u32) {
+        self.threads.handed_over(thread);
     }
 
     /// A thread arrives at a barrier: a release to the departures of this round. `parties` is how many threads make a
     /// round; if that is unknown, a round is complete when the first of its threads departs.
-    pub fn arrive(&mut self, thread: u32, key: u64, parties: Option<u32>) {
-        self.barriers.arrive(thread, key, parties, self.threads.clock(thread));
-        self.threads.advance(thread);
+    pub fn arrive(&self, thread: u32, key: u64, parties: Option<u32>) {
+        let mut barriers = self.barriers.lock();
+        barriers.arrive(thread, key, parties, &self.threads.advance(thread));
     }
 
     /// A thread departs from a barrier: it knows what all arrivals of its round knew.
     #[must_use]
-    pub fn depart(&mut self, thread: u32, key: u64) -> Option<Clock> {
-        let clock = self.barriers.depart(thread, key)?;
+    pub fn depart(&self, thread: u32, key: u64) -> Option<Clock> {
+        let clock = self.barriers.lock().depart(thread, key)?;
         self.threads.acquire(thread, &clock)
     }
 
     /// An object was destroyed, or its memory is used for something else.
-    pub fn forget(&mut self, key: u64) {
+    pub fn forget(&self, key: u64) {
         self.forget_range(key..key.saturating_add(1));
     }
 
     /// As [`Clocks::forget`] for all objects whose keys lie in a range, where keys are addresses.
-    pub fn forget_range(&mut self, keys: core::ops::Range<u64>) {
+    pub fn forget_range(&self, keys: core::ops::Range<u64>) {
         self.objects.forget_range(&keys);
-        self.barriers.forget_range(&keys);
+        self.barriers.lock().forget_range(&keys);
     }
 
     /// What all threads that run know. Segments that have ended must have been handed over before it is used, because
     /// what they may race with is no longer held back by their threads. Its cost is the square of the number of threads.
     pub fn floor(&self) -> Floor {
-        self.threads.floor()
+        self.threads.floor(false).unwrap_or_default()
+    }
+
+    /// The same, if no thread has yet to [hand over](Clocks::handed_over) what it did before it knew what it knows.
+    pub fn settled_floor(&self) -> Option<Floor> {
+        self.threads.floor(true)
     }
 
     /// Forgets objects and ended threads of which everybody knows all.
-    pub fn sweep(&mut self, floor: &Floor) {
+    pub fn sweep(&self, floor: &Floor) {
         self.objects.sweep(floor);
         self.threads.sweep(floor);
     }
 
     /// Bytes of memory in use. Walks over all clocks.
     pub fn bytes(&self) -> usize {
-        self.threads.bytes() + self.objects.bytes() + self.barriers.bytes()
+        self.threads.bytes() + self.objects.bytes() + self.barriers.lock().bytes()
     }
-}
-
-/// The vector of who knows of nobody.
-fn nothing() -> Arc<[u64]> {
-    Arc::from([])
 }

@@ -81,7 +81,7 @@ impl Variables {
 
     /// A thread loaded from a range: an acquire of each variable in it. The clock of the segment that ended, if one did.
     #[must_use]
-    pub fn load(&self, clocks: &mut Clocks, thread: u32, range: Range<u64>) -> Option<Clock> {
+    pub fn load(&self, clocks: &Clocks, thread: u32, range: Range<u64>) -> Option<Clock> {
         // What ended first had the accesses.
         self.overlapping(range).fold(None, |ended, variable| {
             let next = clocks.acquire(thread, variable.start);
@@ -90,12 +90,12 @@ impl Variables {
     }
 
     /// A thread stores to a range: a release at each variable in it, before which its segment was handed over.
-    pub fn store(&self, clocks: &mut Clocks, thread: u32, range: Range<u64>) {
+    pub fn store(&self, clocks: &Clocks, thread: u32, range: Range<u64>) {
         self.overlapping(range).for_each(|variable| clocks.release(thread, variable.start));
     }
 
     /// A locked instruction of a thread: acquire and release, before which its segment was handed over.
-    pub fn transfer(&self, clocks: &mut Clocks, thread: u32, range: Range<u64>) {
+    pub fn transfer(&self, clocks: &Clocks, thread: u32, range: Range<u64>) {
         self.overlapping(range).for_each(|variable| clocks.transfer(thread, variable.start));
     }
 }

@@ -31,7 +31,7 @@ const RULES: &[Rule] = &[
     Rule { package: "relive-heap", workspace: &[], outside: Some(&[]) },
     Rule { package: "relive-sys", workspace: &[], outside: Some(&[]) },
     Rule { package: "relive-dbi", workspace: &["relive-sys"], outside: Some(&["iced-x86"]) },
-    Rule { package: "relive-race", workspace: &["relive-order"], outside: None },
+    Rule { package: "relive-race", workspace: &["relive-order", "relive-sys"], outside: None },
     Rule { package: "relive-accesses", workspace: &["relive-dbi", "relive-race"], outside: Some(&["iced-x86"]) },
     Rule { package: "relive-findings", workspace: &["relive-trace", "relive-sys"], outside: None },
     Rule {

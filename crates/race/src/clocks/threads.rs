@@ -1,23 +1,40 @@
 //! The threads' own clocks.
 //!
+//! Each stands behind a lock of its own, which its thread takes and hardly anybody
+//! else: others look at it when they create or join the thread, or ask what all know.
+//!
 //! Apart from the objects, which only store what threads left.
 
-use super::nothing;
-use crate::clock::{Clock, Floor};
+use crate::clock::{Clock, Floor, Known};
 use crate::epoch::{Epoch, THREADS_MAX};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use relive_sys::lock::Lock;
 
 /// All threads, by their numbers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Threads {
-    all: Vec<Option<Thread>>,
+    seats: Box<[Seat]>,
+    /// How many run.
+    running: AtomicUsize,
+    /// Held while a thread is made, and while all are looked at: one that is not there yet knows less than its creator
+    /// may know a moment later.
+    making: Lock<()>,
 }
+
+/// On lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Seat(Lock<Option<Thread>>);
 
 #[derive(Debug)]
 struct Thread {
     clock: Clock,
     state: State,
+    /// It has yet to hand over what it did before it learnt what it knows.
+    behind: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +64,39 @@ impl fmt::Display for Refusal {
 }
 
 impl Threads {
-    /// Adds a thread that begins with what its creator knows. It may take over the number of one that ended, if the
-    /// creator knows of that end: it is then as if that thread went on.
-    pub(super) fn add(&mut self, number: u32, creator: Option<&Clock>) -> Result<(), Refusal> {
-        if number >= THREADS_MAX {
-            return Err(Refusal::TooMany);
-        }
-        let index = number as usize;
-        let epoch = match self.all.get(index).and_then(Option::as_ref) {
+    /// Room for threads with numbers below `count`.
+    pub(super) fn new(count: u32) -> Self {
+        let count = count.min(THREADS_MAX);
+        let seats = (0..count).map(|_| Seat(Lock::new(None))).collect();
+        Self { seats, running: AtomicUsize::new(0), making: Lock::new(()) }
+    }
+
+    /// There was no thread.
+    pub(super) fn reset(&self) {
+        self.seats.iter().for_each(|seat| *seat.0.lock() = None);
+        self.running.store(0, Relaxed);
+    }
+
+    /// A thread that nobody created.
+    pub(super) fn start(&self, number: u32) -> Result<(), Refusal> {
+        let _making = self.making.lock();
+        self.add(number, None)
+    }
+
+    /// Adds a thread that begins with what its creator knows, whose segment ends.
+    pub(super) fn create(&self, parent: u32, child: u32) -> Result<(), Refusal> {
+        let _making = self.making.lock();
+        self.add(child, Some(&self.clock(parent)))?;
+        self.advance(parent);
+        Ok(())
+    }
+
+    /// It may take over the number of one that ended, if the creator knows of that end: it is then as if that thread went
+    /// on.
+    fn add(&self, number: u32, creator: Option<&Clock>) -> Result<(), Refusal> {
+        let Some(seat) = self.seats.get(number as usize) else { return Err(Refusal::TooMany) };
+        let mut thread = seat.0.lock();
+        let epoch = match &*thread {
             None => Epoch::new(number, 1),
             Some(former) => {
                 let known = creator.is_some_and(|creator| creator.knows(former.clock.epoch));
@@ -64,105 +106,146 @@ impl Threads {
                 former.clock.epoch.next()
             }
         };
-        if self.all.len() <= index {
-            self.all.resize_with(index + 1, || None);
-        }
-        let first = Clock::new(epoch, nothing());
-        let others = creator.map_or_else(nothing, |creator| first.both(creator));
-        self.all[index] = Some(Thread { clock: Clock::new(epoch, others), state: State::Running });
+        let first = Clock::new(epoch, Known::NOTHING);
+        let others = creator.map_or(Known::NOTHING, |creator| first.both(creator));
+        *thread = Some(Thread { clock: Clock::new(epoch, others), state: State::Running, behind: false });
+        self.running.fetch_add(1, Relaxed);
         Ok(())
     }
 
-    fn thread(&self, number: u32) -> &Thread {
-        let found = self.all.get(number as usize).and_then(Option::as_ref);
-        found.unwrap_or_else(|| panic!("thread {number} was not announced"))
+    /// Uses a thread that was announced.
+    #[inline]
+    fn with<R>(&self, number: u32, use_it: impl FnOnce(&mut Thread) -> R) -> R {
+        let mut seat = self.seats.get(number as usize).map(|seat| seat.0.lock());
+        let thread = seat.as_mut().and_then(|seat| seat.as_mut());
+        use_it(thread.unwrap_or_else(|| panic!("thread {number} was not announced")))
     }
 
-    fn running(&mut self, number: u32) -> &mut Thread {
-        let found = self.all.get_mut(number as usize).and_then(Option::as_mut);
-        let found = found.unwrap_or_else(|| panic!("thread {number} was not announced"));
-        assert!(found.state != State::Ended, "thread {number} has ended");
-        found
+    /// Uses one that has not ended either.
+    #[inline]
+    fn running<R>(&self, number: u32, use_it: impl FnOnce(&mut Thread) -> R) -> R {
+        self.with(number, |thread| {
+            assert!(thread.state != State::Ended, "thread {number} has ended");
+            use_it(thread)
+        })
     }
 
     /// The clock of a running thread.
-    pub(super) fn clock(&self, number: u32) -> &Clock {
-        let thread = self.thread(number);
-        assert!(thread.state != State::Ended, "thread {number} has ended");
-        &thread.clock
+    #[inline]
+    pub(super) fn clock(&self, number: u32) -> Clock {
+        self.running(number, |thread| thread.clock.clone())
     }
 
     /// What a thread has left by now.
     pub(super) fn left(&self, number: u32) -> Clock {
-        self.thread(number).clock.clone()
+        self.with(number, |thread| thread.clock.clone())
     }
 
-    /// The segment ends because it was released.
-    pub(super) fn advance(&mut self, number: u32) {
-        let clock = &mut self.running(number).clock;
-        clock.epoch = clock.epoch.next();
+    /// The segment ends because it was released; the clock of it.
+    #[inline]
+    pub(super) fn advance(&self, number: u32) -> Clock {
+        self.running(number, |thread| {
+            let ended = thread.clock.clone();
+            thread.clock.epoch = ended.epoch.next();
+            ended
+        })
     }
 
     /// The thread learns of `clock`. If that is news, its segment ends; the clock of that.
-    pub(super) fn acquire(&mut self, number: u32, clock: &Clock) -> Option<Clock> {
-        let own = &mut self.running(number).clock;
-        if own.covers(clock) {
-            return None;
-        }
-        let next = Clock::new(own.epoch.next(), own.both(clock));
-        Some(core::mem::replace(own, next))
+    #[inline]
+    pub(super) fn acquire(&self, number: u32, clock: &Clock) -> Option<Clock> {
+        self.running(number, |thread| {
+            let own = &mut thread.clock;
+            if own.covers(clock) {
+                return None;
+            }
+            let next = Clock::new(own.epoch.next(), own.both(clock));
+            thread.behind = true;
+            Some(core::mem::replace(own, next))
+        })
     }
 
-    pub(super) fn end(&mut self, number: u32) {
-        self.running(number).state = State::Ended;
+    /// What the thread's ended segments did was handed over.
+    pub(super) fn handed_over(&self, number: u32) {
+        self.with(number, |thread| thread.behind = false);
     }
 
-    pub(super) fn await_end(&mut self, number: u32, other: u32) {
-        self.thread(other);
-        self.running(number).state = State::Awaits(other);
+    pub(super) fn end(&self, number: u32) {
+        self.running(number, |thread| thread.state = State::Ended);
+        self.running.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn await_end(&self, number: u32, other: u32) {
+        self.with(other, |_| ());
+        self.running(number, |thread| thread.state = State::Awaits(other));
     }
 
     /// The thread waits no longer.
-    pub(super) fn settle(&mut self, number: u32) {
-        self.running(number).state = State::Running;
+    pub(super) fn settle(&self, number: u32) {
+        self.running(number, |thread| thread.state = State::Running);
     }
 
-    pub(super) fn forget(&mut self, number: u32) {
-        if let Some(Some(thread)) = self.all.get_mut(number as usize)
+    pub(super) fn forget(&self, number: u32) {
+        if let Some(Some(thread)) = self.seats.get(number as usize).map(|seat| seat.0.lock()).as_deref_mut()
             && thread.state == State::Ended
         {
-            thread.clock.others = nothing();
+            thread.clock.others = Known::NOTHING;
         }
     }
 
     /// The clocks of all threads that run.
-    pub(super) fn running_clocks(&self) -> impl Iterator<Item = &Clock> {
-        self.all.iter().flatten().filter(|thread| thread.state != State::Ended).map(|thread| &thread.clock)
+    pub(super) fn running_clocks(&self) -> Vec<Clock> {
+        let _making = self.making.lock();
+        let running = |seat: &Seat| seat.0.lock().as_ref().filter(|it| it.state != State::Ended).map(|it| it.clock.clone());
+        self.seats.iter().filter_map(running).collect()
     }
 
-    pub(super) fn floor(&self) -> Floor {
-        let running = || self.all.iter().flatten().filter(|thread| thread.state != State::Ended);
-        let known = |thread: &Thread, other: u32| {
-            let own = thread.clock.time_of(other);
-            match thread.state {
-                State::Awaits(awaited) => own.max(self.thread(awaited).clock.time_of(other)),
-                _ => own,
+    /// How many threads run.
+    pub(super) fn count(&self) -> usize {
+        self.running.load(Relaxed)
+    }
+
+    /// What all know; with `settled`, if nobody has yet to hand over what it did before it knew it.
+    pub(super) fn floor(&self, settled: bool) -> Option<Floor> {
+        let _making = self.making.lock();
+        let (mut lowest, mut behind) = (Vec::new(), false);
+        let mut running = false;
+        for seat in &self.seats {
+            let Some((clock, awaited)) = seat.0.lock().as_ref().filter(|it| it.state != State::Ended).map(|thread| {
+                behind |= thread.behind;
+                let awaited = if let State::Awaits(other) = thread.state { Some(other) } else { None };
+                (thread.clock.clone(), awaited)
+            }) else {
+                continue;
+            };
+            let awaited = awaited.map(|other| self.left(other));
+            let known = |number: u32| clock.time_of(number).max(awaited.as_ref().map_or(0, |it| it.time_of(number)));
+            if running {
+                (0..).zip(&mut lowest).for_each(|(number, time): (u32, &mut u64)| *time = (*time).min(known(number)));
+            } else {
+                lowest = (0..self.seats.len() as u32).map(known).collect();
+                running = true;
             }
-        };
-        let of = |other: u32| running().map(|thread| known(thread, other)).min().unwrap_or(u64::MAX);
-        Floor((0..self.all.len() as u32).map(of).collect())
+        }
+        if !running {
+            lowest = alloc::vec![u64::MAX; self.seats.len()];
+        }
+        (!behind || !settled).then_some(Floor(lowest))
     }
 
-    pub(super) fn sweep(&mut self, floor: &Floor) {
-        for thread in self.all.iter_mut().flatten() {
-            if thread.state == State::Ended && floor.knows(thread.clock.epoch) {
-                thread.clock.others = nothing();
+    pub(super) fn sweep(&self, floor: &Floor) {
+        for seat in &self.seats {
+            if let Some(thread) = &mut *seat.0.lock()
+                && thread.state == State::Ended
+                && floor.knows(thread.clock.epoch)
+            {
+                thread.clock.others = Known::NOTHING;
             }
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let vectors: usize = self.all.iter().flatten().map(|thread| thread.clock.share_bytes()).sum();
-        self.all.capacity() * size_of::<Option<Thread>>() + vectors
+        let share = |seat: &Seat| seat.0.lock().as_ref().map_or(0, |thread| thread.clock.share_bytes());
+        size_of_val(&*self.seats) + self.seats.iter().map(share).sum::<usize>()
     }
 }

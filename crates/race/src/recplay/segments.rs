@@ -60,14 +60,15 @@ impl<S: Kept> Segments<S> {
 
     /// Looks at the clocks of the threads that run, and drops what all of them know.
     pub(super) fn snoop(&mut self, clocks: &Clocks) {
-        let running: Vec<usize> = clocks.running().map(|clock| clock.epoch().thread() as usize).collect();
+        let clocks = clocks.running();
+        let running: Vec<usize> = clocks.iter().map(|clock| clock.epoch().thread() as usize).collect();
         let width = self.threads.len().max(running.iter().max().map_or(0, |last| last + 1));
         let matrix = match self.matrix.take() {
             Some(matrix) if matrix.threads() >= width => Some(matrix),
             former => grown(former, width),
         };
         let Some(mut matrix) = matrix else { return };
-        for clock in clocks.running() {
+        for clock in &clocks {
             let row: Vec<u64> = (0..width as u32).map(|thread| clock.time_of(thread)).collect();
             matrix.snoop(clock.epoch().thread() as usize, &row);
         }

@@ -4,7 +4,7 @@ use crate::{Clocks, Epoch, Refusal, THREADS_MAX};
 
 /// Threads 0 to `count - 1`, created by the first one.
 fn threads(count: u32) -> Clocks {
-    let mut clocks = Clocks::new();
+    let clocks = Clocks::new(16);
     clocks.start(0).unwrap();
     for child in 1..count {
         clocks.create(0, child).unwrap();
@@ -18,7 +18,7 @@ fn now(clocks: &Clocks, thread: u32) -> Epoch {
 
 #[test]
 fn a_lock_that_brings_nothing_new_ends_no_segment() {
-    let mut clocks = threads(2);
+    let clocks = threads(2);
     assert!(clocks.acquire(1, 7).is_none());
     let first = now(&clocks, 1);
     clocks.release(1, 7);
@@ -33,7 +33,7 @@ fn a_lock_that_brings_nothing_new_ends_no_segment() {
 
 #[test]
 fn what_follows_a_release_is_not_known_by_it() {
-    let mut clocks = threads(2);
+    let clocks = threads(2);
     clocks.release(0, 7);
     let later = now(&clocks, 0);
     assert!(clocks.acquire(1, 7).is_some());
@@ -42,7 +42,7 @@ fn what_follows_a_release_is_not_known_by_it() {
 
 #[test]
 fn readers_learn_from_writers_and_writers_from_readers_but_readers_not_from_readers() {
-    let mut clocks = threads(4);
+    let clocks = threads(4);
     let (writer, reader) = (now(&clocks, 1), now(&clocks, 2));
     clocks.release(1, 7);
     assert!(clocks.acquire_shared(2, 7).is_some());
@@ -59,7 +59,7 @@ fn readers_learn_from_writers_and_writers_from_readers_but_readers_not_from_read
 
 #[test]
 fn posts_accumulate() {
-    let mut clocks = threads(4);
+    let clocks = threads(4);
     let posts = [now(&clocks, 1), now(&clocks, 2)];
     clocks.release(1, 7);
     clocks.release(2, 7);
@@ -70,7 +70,7 @@ fn posts_accumulate() {
 
 #[test]
 fn a_store_hides_what_was_there() {
-    let mut clocks = threads(4);
+    let clocks = threads(4);
     let (hidden, seen) = (now(&clocks, 1), now(&clocks, 2));
     clocks.store(1, 7);
     clocks.store(2, 7);
@@ -80,7 +80,7 @@ fn a_store_hides_what_was_there() {
 
 #[test]
 fn a_transfer_acquires_and_releases() {
-    let mut clocks = threads(4);
+    let clocks = threads(4);
     let (first, second) = (now(&clocks, 1), now(&clocks, 2));
     clocks.transfer(1, 7);
     clocks.transfer(2, 7);
@@ -92,7 +92,7 @@ fn a_transfer_acquires_and_releases() {
 #[test]
 fn a_slow_thread_does_not_learn_of_the_next_round() {
     for parties in [Some(2), None] {
-        let mut clocks = threads(3);
+        let clocks = threads(3);
         clocks.arrive(1, 7, parties);
         clocks.arrive(2, 7, parties);
         assert!(clocks.depart(1, 7).is_some());
@@ -109,7 +109,7 @@ fn a_slow_thread_does_not_learn_of_the_next_round() {
 
 #[test]
 fn rounds_of_different_threads_may_overlap() {
-    let mut clocks = threads(5);
+    let clocks = threads(5);
     let (first, second) = (now(&clocks, 1), now(&clocks, 3));
     for thread in 1..5 {
         clocks.arrive(thread, 7, Some(2));
@@ -121,14 +121,14 @@ fn rounds_of_different_threads_may_overlap() {
 
 #[test]
 fn who_never_arrived_learns_nothing() {
-    let mut clocks = threads(3);
+    let clocks = threads(3);
     clocks.arrive(1, 7, None);
     assert!(clocks.depart(2, 7).is_none() && clocks.depart(2, 8).is_none());
 }
 
 #[test]
 fn children_know_their_creators_and_joiners_the_joined() {
-    let mut clocks = Clocks::new();
+    let clocks = Clocks::new(16);
     clocks.start(0).unwrap();
     let before = now(&clocks, 0);
     clocks.create(0, 1).unwrap();
@@ -144,7 +144,7 @@ fn children_know_their_creators_and_joiners_the_joined() {
 
 #[test]
 fn a_number_is_used_again_only_by_who_knows_of_the_end() {
-    let mut clocks = threads(3);
+    let clocks = threads(3);
     let former = now(&clocks, 1);
     assert_eq!(clocks.create(0, 1), Err(Refusal::InUse));
     clocks.end(1);
@@ -162,7 +162,7 @@ fn a_number_is_used_again_only_by_who_knows_of_the_end() {
 
 #[test]
 fn a_forgotten_object_brings_nothing() {
-    let mut clocks = threads(2);
+    let clocks = threads(2);
     for key in [100, 200, 1 << 40] {
         clocks.release(0, key);
     }
@@ -179,7 +179,7 @@ fn a_forgotten_object_brings_nothing() {
 
 #[test]
 fn the_floor_is_what_all_running_threads_know() {
-    let mut clocks = threads(3);
+    let clocks = threads(3);
     let first = now(&clocks, 1);
     clocks.release(1, 7);
     assert!(clocks.acquire(2, 7).is_some());
@@ -196,7 +196,7 @@ fn the_floor_is_what_all_running_threads_know() {
 
 #[test]
 fn memory_of_objects_is_given_back() {
-    let mut clocks = threads(3);
+    let clocks = threads(3);
     let before = clocks.bytes();
     for key in 0..10_000 {
         clocks.release(1, key * 64);
@@ -224,7 +224,7 @@ fn an_unknown_thread_is_a_broken_invariant() {
 #[test]
 #[should_panic(expected = "thread 1 has ended")]
 fn an_ended_thread_does_nothing() {
-    let mut clocks = threads(2);
+    let clocks = threads(2);
     clocks.end(1);
     clocks.release(1, 1);
 }

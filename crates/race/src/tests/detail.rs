@@ -22,7 +22,7 @@ pub(super) struct Found {
 
 /// What all the accesses of an execution come to, and how often each record was told to be unused.
 pub(super) fn observe(events: &[Event]) -> (Vec<Found>, Vec<u32>) {
-    let (mut clocks, mut detail) = (Clocks::new(), Detail::new());
+    let (clocks, mut detail) = (Clocks::new(16), Detail::new());
     (0..4).for_each(|line| detail.watch(line, u64::MAX, 0));
     clocks.start(0).unwrap();
     let (mut found, mut unused) = (Vec::new(), vec![0; events.len()]);
@@ -49,14 +49,14 @@ pub(super) fn observe(events: &[Event]) -> (Vec<Found>, Vec<u32>) {
                     Kept::Free => Touch::Free,
                 };
                 let access = Access { record: at as u32, touch, range: range.clone(), inner: false };
-                detail.access(clocks.current(event.thread), &access, &mut tell);
+                detail.access(&clocks.current(event.thread), &access, &mut tell);
             }
             (What::Fresh(range), _) => detail.fresh(range.clone(), &mut tell),
             (What::Sweep, _) => {
                 let floor = clocks.floor();
                 detail.sweep(&floor, &mut tell);
             }
-            _ => drop(synchronise(&mut clocks, event, |_| {})),
+            _ => drop(synchronise(&clocks, event, |_| {})),
         }
     }
     detail.fresh(0..u64::MAX, &mut |told| {
@@ -111,7 +111,7 @@ proptest! {
 
 /// Two threads that know nothing of each other, one watched line, half of it a variable.
 fn case() -> (Clocks, Detail) {
-    let (mut clocks, mut detail) = (Clocks::new(), Detail::new());
+    let (clocks, mut detail) = (Clocks::new(16), Detail::new());
     clocks.start(0).unwrap();
     clocks.create(0, 1).unwrap();
     clocks.create(0, 2).unwrap();
@@ -138,34 +138,34 @@ fn pairs(
 #[test]
 fn plain_accesses_to_variables_are_a_class_of_their_own() {
     let (clocks, mut detail) = case();
-    assert_eq!(pairs(&mut detail, clocks.current(1), 1, Touch::Write, 28..36), []);
-    let found = pairs(&mut detail, clocks.current(2), 2, Touch::Read, 28..36);
+    assert_eq!(pairs(&mut detail, &clocks.current(1), 1, Touch::Write, 28..36), []);
+    let found = pairs(&mut detail, &clocks.current(2), 2, Touch::Read, 28..36);
     assert_eq!(found, [(1, 0xF << 32, false), (1, 0xF << 28, true)]);
 }
 
 #[test]
 fn locked_accesses_to_variables_race_with_frees_alone() {
     let (clocks, mut detail) = case();
-    assert_eq!(pairs(&mut detail, clocks.current(1), 1, Touch::Locked, 0..4), []);
-    assert_eq!(pairs(&mut detail, clocks.current(2), 2, Touch::Locked, 0..4), []);
-    assert_eq!(pairs(&mut detail, clocks.current(2), 3, Touch::Read, 0..4), []);
-    assert_eq!(pairs(&mut detail, clocks.current(0), 4, Touch::Free, 0..8).len(), 3);
-    assert_eq!(pairs(&mut detail, clocks.current(0), 5, Touch::Locked, 0..4), [(4, 0xF, false)]);
+    assert_eq!(pairs(&mut detail, &clocks.current(1), 1, Touch::Locked, 0..4), []);
+    assert_eq!(pairs(&mut detail, &clocks.current(2), 2, Touch::Locked, 0..4), []);
+    assert_eq!(pairs(&mut detail, &clocks.current(2), 3, Touch::Read, 0..4), []);
+    assert_eq!(pairs(&mut detail, &clocks.current(0), 4, Touch::Free, 0..8).len(), 3);
+    assert_eq!(pairs(&mut detail, &clocks.current(0), 5, Touch::Locked, 0..4), [(4, 0xF, false)]);
 }
 
 #[test]
 fn a_locked_access_hides_no_plain_one() {
     let (clocks, mut detail) = case();
-    pairs(&mut detail, clocks.current(1), 1, Touch::Write, 0..4);
-    pairs(&mut detail, clocks.current(1), 2, Touch::Locked, 0..4);
-    assert_eq!(pairs(&mut detail, clocks.current(2), 3, Touch::Write, 0..4), [(1, 0xF, true)]);
+    pairs(&mut detail, &clocks.current(1), 1, Touch::Write, 0..4);
+    pairs(&mut detail, &clocks.current(1), 2, Touch::Locked, 0..4);
+    assert_eq!(pairs(&mut detail, &clocks.current(2), 3, Touch::Write, 0..4), [(1, 0xF, true)]);
 }
 
 #[test]
 fn locked_accesses_to_other_bytes_are_writes() {
     let (clocks, mut detail) = case();
-    pairs(&mut detail, clocks.current(1), 1, Touch::Locked, 40..44);
-    assert_eq!(pairs(&mut detail, clocks.current(2), 2, Touch::Locked, 40..44), [(1, 0xF << 40, false)]);
+    pairs(&mut detail, &clocks.current(1), 1, Touch::Locked, 40..44);
+    assert_eq!(pairs(&mut detail, &clocks.current(2), 2, Touch::Locked, 40..44), [(1, 0xF << 40, false)]);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn what_is_not_watched_is_not_remembered() {
     let (clocks, mut detail) = case();
     let mut unused = Vec::new();
     let access = Access { record: 7, touch: Touch::Write, range: 64..200, inner: false };
-    detail.access(clocks.current(1), &access, &mut |told| match told {
+    detail.access(&clocks.current(1), &access, &mut |told| match told {
         Told::Unused(record) => unused.push(record),
         Told::Pair(pair) => panic!("{pair:?}"),
     });
@@ -182,14 +182,14 @@ fn what_is_not_watched_is_not_remembered() {
 
 #[test]
 fn a_record_may_stand_for_several_accesses_of_a_segment() {
-    let (mut clocks, mut detail) = (Clocks::new(), Detail::new());
+    let (clocks, mut detail) = (Clocks::new(16), Detail::new());
     (0..2).for_each(|line| detail.watch(line, u64::MAX, 0));
     clocks.start(0).unwrap();
     clocks.create(0, 1).unwrap();
     let (mut unused, mut pairs) = (vec![], vec![]);
     let mut access = |detail: &mut Detail, thread: u32, record: u32, at: u64| {
         let access = Access { record, touch: Touch::Write, range: at..at + 1, inner: false };
-        detail.access(clocks.current(thread), &access, &mut |told| match told {
+        detail.access(&clocks.current(thread), &access, &mut |told| match told {
             Told::Unused(record) => unused.push(record),
             Told::Pair(pair) => pairs.push((pair.older.0, pair.newer.0, pair.line, pair.bytes)),
         });
@@ -210,14 +210,14 @@ fn a_record_may_stand_for_several_accesses_of_a_segment() {
 
 #[test]
 fn an_access_within_a_library_covers_none_of_the_program() {
-    let (mut clocks, mut detail) = (Clocks::new(), Detail::new());
+    let (clocks, mut detail) = (Clocks::new(16), Detail::new());
     detail.watch(0, u64::MAX, 0);
     clocks.start(0).unwrap();
     clocks.create(0, 1).unwrap();
     let mut pairs = vec![];
     let mut access = |thread: u32, record: u32, touch: Touch, inner: bool| {
         let access = Access { record, touch, range: 0..4, inner };
-        detail.access(clocks.current(thread), &access, &mut |told| {
+        detail.access(&clocks.current(thread), &access, &mut |told| {
             if let Told::Pair(pair) = told {
                 pairs.push((pair.older.0, pair.newer.0));
             }

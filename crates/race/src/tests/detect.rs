@@ -24,7 +24,7 @@ pub(super) struct Detect {
 /// What the detector says of an execution.
 pub(super) fn detect(events: &[Event]) -> Detect {
     let mut detect = Detect {
-        clocks: Clocks::new(),
+        clocks: Clocks::new(16),
         history: owned::history(CELLS),
         pending: BTreeMap::new(),
         races: Vec::new(),
@@ -48,7 +48,7 @@ impl Detect {
             What::Free(range) => {
                 self.flush_all();
                 let clock = self.clocks.current(thread);
-                self.history.free(clock, range.clone(), &mut |race| self.races.push(race));
+                self.history.free(&clock, range.clone(), &mut |race| self.races.push(race));
             }
             What::Fresh(range) => {
                 self.flush_all();
@@ -60,7 +60,7 @@ impl Detect {
                 self.history.raise(&floor);
             }
             _ => {
-                let ended = synchronise(&mut self.clocks, event, |clocks| {
+                let ended = synchronise(&self.clocks, event, |clocks| {
                     let clock = clocks.current(thread).clone();
                     hand_over(&self.history, &mut self.pending, &mut self.races, &clock);
                 });
@@ -101,7 +101,7 @@ fn hand_over(
 
 /// Applies an operation; `release` is called before one that ends the segment in any case. The clock of a segment that
 /// an acquire ended.
-pub(super) fn synchronise(clocks: &mut Clocks, event: &Event, release: impl FnOnce(&Clocks)) -> Option<Clock> {
+pub(super) fn synchronise(clocks: &Clocks, event: &Event, release: impl FnOnce(&Clocks)) -> Option<Clock> {
     let thread = event.thread;
     match event.what {
         What::Lock(key) | What::WriteLock(key) | What::Wait(key) | What::Load(key) => {

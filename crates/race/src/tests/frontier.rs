@@ -76,11 +76,11 @@ proptest! {
 
 /// The clocks of segments of two threads that know nothing of each other, `count` of each.
 fn segments(count: usize) -> [Vec<Clock>; 2] {
-    let mut clocks = Clocks::new();
+    let clocks = Clocks::new(16);
     clocks.start(0).unwrap();
     clocks.create(0, 1).unwrap();
     [0, 1].map(|thread| {
-        let mut next = || {
+        let next = || {
             let clock = clocks.current(thread).clone();
             clocks.release(thread, u64::from(thread));
             clock

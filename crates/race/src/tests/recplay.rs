@@ -40,13 +40,13 @@ impl Run {
 }
 
 fn run(events: &[Event]) -> Run {
-    let (mut run, mut clocks) = (Run::default(), Clocks::new());
+    let (mut run, clocks) = (Run::default(), Clocks::new(16));
     clocks.start(0).unwrap();
     for event in events {
         if run.note(event) || event.what == What::Sweep {
             continue;
         }
-        let ended = synchronise(&mut clocks, event, |clocks| run.end(clocks.current(event.thread)));
+        let ended = synchronise(&clocks, event, |clocks| run.end(&clocks.current(event.thread)));
         if let Some(clock) = ended {
             run.end(&clock);
         }
@@ -54,7 +54,7 @@ fn run(events: &[Event]) -> Run {
         run.recorder.snoop(&clocks);
     }
     for clock in clocks.running() {
-        run.end(clock);
+        run.end(&clock);
     }
     run
 }
@@ -96,14 +96,14 @@ proptest! {
 
 #[test]
 fn segments_go_when_everybody_knows_them() {
-    let (mut clocks, mut recplay) = (Clocks::new(), Recplay::new());
+    let (clocks, mut recplay) = (Clocks::new(16), Recplay::new());
     clocks.start(0).unwrap();
     clocks.create(0, 1).unwrap();
     let line = |number| [Line { number, read: 1, written: 0 }];
     let none = &mut |race: Race| panic!("{race:?}");
     for round in 0..100 {
         let (from, to) = (round % 2, 1 - round % 2);
-        recplay.end(clocks.current(from), &line(u64::from(round)), none);
+        recplay.end(&clocks.current(from), &line(u64::from(round)), none);
         clocks.release(from, 7);
         if let Some(ended) = clocks.acquire(to, 7) {
             recplay.end(&ended, &[], none);
@@ -117,20 +117,20 @@ fn segments_go_when_everybody_knows_them() {
 
 #[test]
 fn what_one_thread_does_not_know_is_kept() {
-    let (mut clocks, mut recorder) = (Clocks::new(), Recorder::new());
+    let (clocks, mut recorder) = (Clocks::new(16), Recorder::new());
     clocks.start(0).unwrap();
     clocks.create(0, 1).unwrap();
     for _ in 0..10 {
-        recorder.end(clocks.current(1), &[]);
+        recorder.end(&clocks.current(1), &[]);
         clocks.release(1, 7);
         recorder.snoop(&clocks);
     }
-    recorder.end(clocks.current(0), &[]);
+    recorder.end(&clocks.current(0), &[]);
     assert_eq!(recorder.figures(), Figures { created: 11, stored_max: 11, bytes_max: 0, compared: 10 });
-    recorder.end(clocks.current(1), &[]);
+    recorder.end(&clocks.current(1), &[]);
     clocks.end(1);
     assert!(clocks.join(0, 1).is_some());
     recorder.snoop(&clocks);
-    recorder.end(clocks.current(0), &[]);
+    recorder.end(&clocks.current(0), &[]);
     assert_eq!(recorder.figures(), Figures { created: 13, stored_max: 12, bytes_max: 0, compared: 11 });
 }

@@ -32,7 +32,7 @@ proptest! {
 }
 
 fn threads() -> Clocks {
-    let mut clocks = Clocks::new();
+    let clocks = Clocks::new(16);
     clocks.start(0).unwrap();
     for child in 1..4 {
         clocks.create(0, child).unwrap();
@@ -42,38 +42,38 @@ fn threads() -> Clocks {
 
 #[test]
 fn a_store_is_seen_by_a_load_of_any_part() {
-    let (mut clocks, mut variables) = (threads(), Variables::new());
+    let (clocks, mut variables) = (threads(), Variables::new());
     variables.insert(8..16);
     variables.insert(32..36);
     let stored = clocks.current(1).epoch();
-    variables.store(&mut clocks, 1, 8..9);
-    assert!(variables.load(&mut clocks, 2, 16..32).is_none());
-    assert!(variables.load(&mut clocks, 2, 32..33).is_none());
-    let ended = variables.load(&mut clocks, 2, 12..40).unwrap();
+    variables.store(&clocks, 1, 8..9);
+    assert!(variables.load(&clocks, 2, 16..32).is_none());
+    assert!(variables.load(&clocks, 2, 32..33).is_none());
+    let ended = variables.load(&clocks, 2, 12..40).unwrap();
     assert!(!ended.knows(stored) && clocks.current(2).knows(stored));
 }
 
 #[test]
 fn a_store_to_a_part_hides_nothing_of_another() {
-    let (mut clocks, mut variables) = (threads(), Variables::new());
+    let (clocks, mut variables) = (threads(), Variables::new());
     variables.insert(8..16);
     let stored = clocks.current(1).epoch();
-    variables.store(&mut clocks, 1, 8..12);
-    variables.store(&mut clocks, 2, 12..16);
-    assert!(variables.load(&mut clocks, 3, 8..12).is_some());
+    variables.store(&clocks, 1, 8..12);
+    variables.store(&clocks, 2, 12..16);
+    assert!(variables.load(&clocks, 3, 8..12).is_some());
     assert!(clocks.current(3).knows(stored));
 }
 
 #[test]
 fn locked_instructions_order_both_ways() {
-    let (mut clocks, mut variables) = (threads(), Variables::new());
+    let (clocks, mut variables) = (threads(), Variables::new());
     variables.insert(8..16);
     let first = clocks.current(1).epoch();
-    variables.transfer(&mut clocks, 1, 8..16);
+    variables.transfer(&clocks, 1, 8..16);
     let second = clocks.current(2).epoch();
-    variables.transfer(&mut clocks, 2, 8..16);
+    variables.transfer(&clocks, 2, 8..16);
     assert!(clocks.current(2).knows(first) && !clocks.current(1).knows(second));
-    assert!(variables.load(&mut clocks, 1, 8..16).is_some());
+    assert!(variables.load(&clocks, 1, 8..16).is_some());
     assert!(clocks.current(1).knows(second));
 }
 

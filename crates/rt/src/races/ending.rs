@@ -7,15 +7,19 @@
 //! that its thread is in, because a clock moves and its log is taken within the detector
 //! alone. None of them is stopped or sent anything, and no wait here is without an end.
 //!
+//! A fork keeps the others out likewise, for as long as it takes: the child has nobody
+//! who would give back a lock.
+//!
 //! Apart from the state, whose locks stand behind this one: who is kept out holds none.
 
 use crate::report;
 use crate::runtime;
 use crate::translation::{self, Elsewhere};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use relive_sys::lock::Lock;
+use core::sync::atomic::{AtomicU32, Ordering};
+use relive_sys::lock::{Guard, Lock};
 use relive_sys::{proc, syscall};
 
 /// A thread that had the processor for so long, and came to no other memory meanwhile, is in a loop.
@@ -29,12 +33,22 @@ const PASSAGE_MILLISECONDS: u32 = 1000;
 /// Who is within the detector, and whether the process is ending.
 #[derive(Debug)]
 pub(super) struct Ending {
-    within: AtomicUsize,
+    /// By the threads' indices.
+    seats: Box<[Seat]>,
     /// The thread that ends the process, by its index + 1; 0 for none.
     by: AtomicU32,
+    /// The thread that forks, likewise.
+    forks: AtomicU32,
+    /// It has this.
+    fork: Lock<()>,
     /// The threads that run, by their indices.
     running: Lock<BTreeMap<u32, Place>>,
 }
+
+/// How often a thread is within, at one moment: on a line of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Seat(AtomicU32);
 
 /// Where a thread is to be found.
 #[derive(Clone, Copy, Debug)]
@@ -45,29 +59,69 @@ struct Place {
 
 /// Until it is dropped, a thread is within the detector.
 #[derive(Debug)]
-pub(super) struct Within<'a>(&'a AtomicUsize);
+pub(super) struct Within<'a>(&'a Seat);
 
 impl Drop for Within<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Until it is dropped, no other thread is within.
+#[derive(Debug)]
+pub(super) struct Alone<'a> {
+    forks: &'a AtomicU32,
+    _fork: Guard<'a, ()>,
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.forks.store(0, Ordering::SeqCst);
     }
 }
 
 impl Ending {
-    pub(super) fn new() -> Self {
-        Self { within: AtomicUsize::new(0), by: AtomicU32::new(0), running: Lock::new(BTreeMap::new()) }
+    /// For threads with indices below `count`.
+    pub(super) fn new(count: u32) -> Self {
+        let seats = (0..count).map(|_| Seat(AtomicU32::new(0))).collect();
+        let (by, forks) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { seats, by, forks, fork: Lock::new(()), running: Lock::new(BTreeMap::new()) }
     }
 
     /// The calling thread comes into the detector. Never returns once another one ends the process.
+    #[inline]
     pub(super) fn enter(&self, me: u32) -> Within<'_> {
-        self.within.fetch_add(1, Ordering::SeqCst);
-        let within = Within(&self.within);
-        let by = self.by.load(Ordering::SeqCst);
-        if by != 0 && by != me + 1 {
+        let seat = &self.seats[me as usize];
+        loop {
+            seat.0.fetch_add(1, Ordering::SeqCst);
+            let within = Within(seat);
+            let mine = |by: u32| by == 0 || by == me + 1;
+            let (by, forks) = (self.by.load(Ordering::SeqCst), self.forks.load(Ordering::SeqCst));
+            if mine(by) && mine(forks) {
+                return within;
+            }
             drop(within);
-            report::hold();
+            if !mine(by) {
+                report::hold();
+            }
+            drop(self.fork.lock());
         }
-        within
+    }
+
+    /// The calling thread, which is not within, is about to fork: waits until nobody is.
+    pub(super) fn alone(&self, me: u32) -> Alone<'_> {
+        let fork = self.fork.lock();
+        self.forks.store(me + 1, Ordering::SeqCst);
+        while !self.is_empty(me) {
+            syscall::sched_yield();
+        }
+        Alone { forks: &self.forks, _fork: fork }
+    }
+
+    /// Whether no other thread than this one is within.
+    fn is_empty(&self, me: u32) -> bool {
+        (0..).zip(&self.seats).all(|(index, seat): (u32, _)| index == me || seat.0.load(Ordering::SeqCst) == 0)
     }
 
     /// The calling thread runs from here on, or was found to do so.
@@ -93,7 +147,6 @@ impl Ending {
 
     /// In a child, whose one thread is within.
     pub(super) fn fork(&self) {
-        self.within.store(1, Ordering::SeqCst);
         self.running.lock().clear();
     }
 
@@ -110,7 +163,7 @@ impl Ending {
             report::hold();
         }
         for _ in 0..PASSAGE_MILLISECONDS {
-            if self.within.load(Ordering::SeqCst) == 0 {
+            if self.is_empty(me) {
                 for (index, place) in self.others(me) {
                     each(index, &place.memory);
                 }

@@ -293,9 +293,9 @@ impl Second {
     }
 
     /// An access of the program, before it happens. Whether those that follow it in its segment matter.
-    pub(super) fn access(&mut self, me: u32, clocks: &mut Clocks, access: &Access) -> bool {
+    pub(super) fn access(&mut self, me: u32, clocks: &Clocks, access: &Access) -> bool {
         self.settle(me, clocks);
-        let clock = clocks.current(me).clone();
+        let clock = clocks.current(me);
         if self.meant.contains(&access.ip) {
             self.make_variable(&access.range);
         }
@@ -325,7 +325,7 @@ impl Second {
     /// Accesses come here before they happen. A release may well be known too early: nobody sees the store before it
     /// happens. But what a load sees may be stored between its coming here and its happening; so it acquires as late as
     /// it can, with the thread's next step.
-    pub(super) fn settle(&mut self, me: u32, clocks: &mut Clocks) {
+    pub(super) fn settle(&mut self, me: u32, clocks: &Clocks) {
         let Some(past) = self.threads.get_mut(&me) else { return };
         for range in past.read.drain(..) {
             // What the segment did has been seen access by access: nothing is to be handed over.

@@ -19,10 +19,10 @@ use crate::translation;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use relive_order::Kind;
 use relive_race::{Clock, Clocks, History, Line, Race, Touch, pieces};
-use relive_sys::lock::{Guard, Lock};
+use relive_sys::lock::Lock;
 use relive_trace::control::flag;
 use relive_trace::races::FOUND;
 use relive_trace::races::word::{self, not_translated};
@@ -36,11 +36,9 @@ const LONG: u64 = 64;
 /// The detector of this process.
 pub(super) struct State {
     pass: Pass,
-    clocks: Lock<Clocks>,
+    clocks: Clocks,
     /// The first pass's, and its memory.
     history: Option<(History<'static, Here>, Mapped)>,
-    /// Segments that an acquire has ended, and that are not yet held against others.
-    unchecked: AtomicUsize,
     /// Lines that long segments handed over since the history was told what all threads know.
     lines: AtomicU64,
     found: Lock<Found>,
@@ -79,18 +77,18 @@ impl State {
     pub(super) fn begin(pass: Pass, first: u32) -> bool {
         let history = if pass == Pass::First { memory::history() } else { None };
         let begun = (pass == Pass::Second || history.is_some()) && object::exact::begin();
+        let threads = runtime::session().thread_count;
         let state = Box::new(Self {
             pass,
-            clocks: Lock::new(Clocks::new()),
+            clocks: Clocks::new(threads),
             history,
-            unchecked: AtomicUsize::new(0),
             lines: AtomicU64::new(0),
             found: Lock::new(Found::new()),
             writers: Lock::new(BTreeSet::new()),
             robust: Lock::new(Holders::default()),
             second: Lock::new(Second::new(pass)),
             tally: Tally::new(pass == Pass::First && runtime::has_flag(flag::SEGMENTS)),
-            ending: Ending::new(),
+            ending: Ending::new(threads),
         });
         start(&state.clocks, first);
         state.say_of_image(word::BEGUN);
@@ -107,6 +105,7 @@ impl State {
     /// What the thread `me` does.
     pub(super) fn act(&self, me: u32, act: &Act<'_>) {
         let _within = self.ending.enter(me);
+        let _counted = self.tally.one_act();
         match act {
             Act::Started => self.ending.runs(me),
             Act::Event { kind, cells } => self.event(me, *kind, cells),
@@ -115,28 +114,21 @@ impl State {
                 self.ending.runs(me);
                 self.settle(me);
                 self.hand_over(me);
-                let mut clocks = self.clocks.lock();
-                self.tally.ends(clocks.current(me));
-                let made = clocks.create(me, *child);
-                drop(clocks);
+                self.tally.ends(&self.clocks.current(me));
+                let made = self.clocks.create(me, *child);
                 assert_eq!(made, Ok(()), "a thread is made once");
                 if self.pass == Pass::Second {
                     self.second.lock().created(me, *child);
                 }
             }
             Act::Joined(other) => {
-                let mut clocks = self.clocks.lock();
-                let ended = clocks.join(me, *other);
-                clocks.forget_thread(*other);
-                self.ended(clocks, ended);
+                let ended = self.clocks.join(me, *other);
+                self.clocks.forget_thread(*other);
+                self.ended(me, ended);
             }
             Act::Robust { cell, taken: true } => self.robust.lock().taken(me, key(cell)),
             Act::Robust { cell, taken: false } => self.robust.lock().left(me, key(cell)),
-            Act::Done(cell) => {
-                let mut clocks = self.clocks.lock();
-                let ended = clocks.acquire(me, key(cell));
-                self.ended(clocks, ended);
-            }
+            Act::Done(cell) => self.ended(me, self.clocks.acquire(me, key(cell))),
             Act::Waits => {
                 self.settle(me);
                 self.hand_over(me);
@@ -197,8 +189,7 @@ impl State {
     /// What the thread has read of synchronisation variables counts before whatever it does next.
     fn settle(&self, me: u32) {
         if self.pass == Pass::Second {
-            let mut second = self.second.lock();
-            second.settle(me, &mut self.clocks.lock());
+            self.second.lock().settle(me, &self.clocks);
         }
     }
 
@@ -210,9 +201,9 @@ impl State {
     }
 
     fn edge(&self, me: u32, edge: Edge, key: u64) {
-        let mut clocks = self.clocks.lock();
+        let clocks = &self.clocks;
         if matches!(edge, Edge::Release | Edge::ReleaseEither | Edge::Transfer | Edge::Arrive) {
-            self.tally.ends(clocks.current(me));
+            self.tally.ends_with(|| clocks.current(me));
         }
         let ended = match edge {
             Edge::Acquire => clocks.acquire(me, key),
@@ -240,20 +231,18 @@ impl State {
             }
             Edge::Flush | Edge::Nothing => None,
         };
-        self.ended(clocks, ended);
+        self.ended(me, ended);
     }
 
-    /// An acquire has ended a segment with this clock.
-    fn ended(&self, clocks: Guard<'_, Clocks>, clock: Option<Clock>) {
+    /// An acquire of this thread has ended a segment with this clock. It knows more than its segment did: until that is
+    /// handed over, nobody takes for known what it knows.
+    fn ended(&self, me: u32, clock: Option<Clock>) {
         if let Some(clock) = clock {
-            // Before another thread can ask what all know: this one knows more than its segment did.
-            self.unchecked.fetch_add(1, Ordering::Relaxed);
-            drop(clocks);
             self.check(&clock);
             self.tally.ends(&clock);
-            self.unchecked.fetch_sub(1, Ordering::Release);
-        } else if self.unchecked.load(Ordering::Acquire) == 0 {
-            self.tally.snoop(&clocks);
+            self.clocks.handed_over(me);
+        } else {
+            self.tally.snoop(&self.clocks);
         }
     }
 
@@ -265,24 +254,20 @@ impl State {
         {
             return;
         }
-        let clocks = self.clocks.lock();
-        let running = clocks.running().count() as u64;
+        let running = self.clocks.running_count() as u64;
         // It costs the square of the threads.
         let square = running * running;
         let seldom =
             !(segment / SEGMENTS).is_multiple_of(square / SEGMENTS + 1) && self.lines.load(Ordering::Relaxed) < square;
-        if seldom || self.unchecked.load(Ordering::Acquire) != 0 {
-            return;
+        if !seldom && let Some(floor) = self.clocks.settled_floor() {
+            self.lines.store(0, Ordering::Relaxed);
+            history.raise(&floor);
         }
-        self.lines.store(0, Ordering::Relaxed);
-        let floor = clocks.floor();
-        drop(clocks);
-        history.raise(&floor);
     }
 
     /// Holds what the thread did since its last synchronisation against what others did.
     fn hand_over(&self, me: u32) {
-        let clock = self.clocks.lock().current(me).clone();
+        let clock = self.clocks.current(me);
         self.raise(clock.time_of(me), translation::touched_lines());
         self.check(&clock);
         if self.pass == Pass::Second {
@@ -298,7 +283,7 @@ impl State {
     /// The thread's log is full in the middle of a segment.
     pub(super) fn full(&self, me: u32, take: Take<'_>) {
         let _within = self.ending.enter(me);
-        let clock = self.clocks.lock().current(me).clone();
+        let clock = self.clocks.current(me);
         take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(&range));
     }
 
@@ -344,12 +329,12 @@ impl State {
             Some((history, _)) => history.fresh(range.clone()),
             None => self.second.lock().fresh(range.clone()),
         }
-        self.clocks.lock().forget_range(range.clone());
+        self.clocks.forget_range(range.clone());
     }
 
     fn free(&self, me: u32, range: &Range<u64>) {
         self.settle(me);
-        let clock = self.clocks.lock().current(me).clone();
+        let clock = self.clocks.current(me);
         match &self.history {
             Some((history, _)) => {
                 self.check(&clock);
@@ -361,7 +346,7 @@ impl State {
 
     fn by_call(&self, me: u32, written: bool, range: &Range<u64>) {
         self.settle(me);
-        let clock = self.clocks.lock().current(me).clone();
+        let clock = self.clocks.current(me);
         match self.pass {
             Pass::First => {
                 for (number, bytes) in pieces(range.clone()) {
@@ -376,10 +361,11 @@ impl State {
         }
     }
 
-    /// Runs `fork` with every lock, in the order in which others take them.
+    /// Runs `fork` while nobody else is within, and with the locks that others take there.
     pub(super) fn around_fork(&self, me: u32, fork: &mut dyn FnMut()) {
+        let _alone = self.ending.alone(me);
         let _within = self.ending.enter(me);
-        let first = (self.second.lock(), self.clocks.lock(), self.writers.lock(), self.robust.lock());
+        let first = (self.second.lock(), self.writers.lock(), self.robust.lock());
         let found = self.found.lock();
         self.tally.around(&mut || self.ending.around(&mut *fork));
         drop((found, first));
@@ -387,15 +373,13 @@ impl State {
 
     /// The process has this thread alone, and none of what others did can race with it.
     fn fork(&self, me: u32) {
-        *self.clocks.lock() = Clocks::new();
+        self.clocks.reset();
         start(&self.clocks, me);
         // With the locks that others held.
         if let Some((_, memory)) = &self.history {
             memory.clear();
         }
         *self.found.lock() = Found::new();
-        // The others are gone in the middle of what they did.
-        self.unchecked.store(0, Ordering::Relaxed);
         self.writers.lock().clear();
         self.robust.lock().clear();
         self.tally.fork();
@@ -407,17 +391,17 @@ impl State {
     /// The thread's last call.
     pub(super) fn ends(&self, me: u32) {
         let _within = self.ending.enter(me);
+        let _counted = self.tally.one_act();
         self.ending.is_over(me);
         self.settle(me);
         self.hand_over(me);
         // The kernel gives them to others behind this.
         let left = self.robust.lock().take_those_of(me);
-        let mut clocks = self.clocks.lock();
-        self.tally.ends(clocks.current(me));
+        self.tally.ends(&self.clocks.current(me));
         for key in left {
-            clocks.release(me, key);
+            self.clocks.release(me, key);
         }
-        clocks.end(me);
+        self.clocks.end(me);
     }
 
     /// The last call of a thread that ends the process. Where libc does that for the last thread, no event tells.
@@ -425,12 +409,12 @@ impl State {
         self.settle(me);
         self.hand_over(me);
         self.ending.ends(me, |other, memory| {
-            let clock = self.clocks.lock().current(other).clone();
+            let clock = self.clocks.current(other);
             translation::look(memory, |lines| self.hold(&clock, lines), |range| self.variable(&range));
             self.tally.ends(&clock);
         });
         if self.pass == Pass::First {
-            self.tally.ends(self.clocks.lock().current(me));
+            self.tally.ends(&self.clocks.current(me));
             self.say_what_was_missed();
             self.say_of_image(word::ENDED);
         }
@@ -440,14 +424,12 @@ impl State {
     pub(super) fn access(&self, me: u32, access: &super::Access) -> bool {
         let _within = self.ending.enter(me);
         looked();
-        let mut second = self.second.lock();
-        let mut clocks = self.clocks.lock();
-        second.access(me, &mut clocks, access)
+        self.second.lock().access(me, &self.clocks, access)
     }
 }
 
-fn start(clocks: &Lock<Clocks>, thread: u32) {
-    let started = clocks.lock().start(thread);
+fn start(clocks: &Clocks, thread: u32) {
+    let started = clocks.start(thread);
     assert_eq!(started, Ok(()), "a process's first thread starts once");
 }
 

@@ -3,19 +3,23 @@
 //!
 //! Apart from the histories, which find the races and know no segments that wait for
 //! others. Here each segment is put together, ends where its thread's clock moves, and
-//! goes to the counter with the bytes that its sets of locations would take. A segment
-//! that an acquire ended is told of a moment later: until then no clock is looked at.
+//! goes to the counter with the bytes that its sets of locations would take. Clocks are
+//! looked at when every segment that has ended was told of: threads act in turn for it.
 
 use super::ledger::Ledger;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use relive_race::recplay::{Figures, Recorder};
 use relive_race::{Clock, Clocks, Line};
-use relive_sys::lock::Lock;
+use relive_sys::lock::{Guard, Lock};
 use relive_trace::races::word;
 
 /// The counter of this process, if there is one.
-pub(super) struct Tally(Option<Lock<Counter>>);
+pub(super) struct Tally {
+    counter: Option<Lock<Counter>>,
+    /// Held by the thread that acts.
+    acts: Lock<()>,
+}
 
 #[derive(Default)]
 pub(super) struct Counter {
@@ -26,12 +30,18 @@ pub(super) struct Counter {
 
 impl Tally {
     pub(super) fn new(wanted: bool) -> Self {
-        Self(wanted.then(|| Lock::new(Counter::default())))
+        Self { counter: wanted.then(|| Lock::new(Counter::default())), acts: Lock::new(()) }
+    }
+
+    /// Until this is dropped no other thread acts, if anything is counted: what has ended has been told of then.
+    #[inline]
+    pub(super) fn one_act(&self) -> Option<Guard<'_, ()>> {
+        self.counter.as_ref().map(|_| self.acts.lock())
     }
 
     /// Lines of the segment with this clock.
     pub(super) fn touched(&self, clock: &Clock, lines: &[Line]) {
-        let Some(counter) = &self.0 else { return };
+        let Some(counter) = &self.counter else { return };
         let mut counter = counter.lock();
         let open = counter.open.entry(clock.epoch().thread()).or_default();
         for line in lines {
@@ -43,7 +53,7 @@ impl Tally {
 
     /// The segment with this clock has ended, or does with what comes next.
     pub(super) fn ends(&self, clock: &Clock) {
-        let Some(counter) = &self.0 else { return };
+        let Some(counter) = &self.counter else { return };
         let mut counter = counter.lock();
         let touched = counter.open.remove(&clock.epoch().thread()).unwrap_or_default();
         let line = |(number, (read, written))| Line { number, read, written };
@@ -51,16 +61,24 @@ impl Tally {
         counter.recorder.end(clock, &lines);
     }
 
+    /// The same of a segment whose clock is asked for if anything is counted.
+    #[inline]
+    pub(super) fn ends_with(&self, clock: impl FnOnce() -> Clock) {
+        if self.counter.is_some() {
+            self.ends(&clock());
+        }
+    }
+
     /// Looks at the clocks of all threads. Every segment that has ended must have been told of.
     pub(super) fn snoop(&self, clocks: &Clocks) {
-        if let Some(counter) = &self.0 {
+        if let Some(counter) = &self.counter {
             counter.lock().recorder.snoop(clocks);
         }
     }
 
     /// Tells the launcher, at the end of the process.
     pub(super) fn tell(&self, ledger: &Ledger) {
-        let Some(counter) = &self.0 else { return };
+        let Some(counter) = &self.counter else { return };
         let counter = counter.lock();
         for (way, figures) in [(word::EXACT, counter.recorder.exact()), (word::SNOOPED, counter.recorder.figures())] {
             let Figures { created, stored_max, bytes_max, compared } = figures;
@@ -71,13 +89,13 @@ impl Tally {
 
     /// Nobody else counts while `run` runs.
     pub(super) fn around(&self, run: &mut dyn FnMut()) {
-        let _counter = self.0.as_ref().map(Lock::lock);
+        let _counter = self.counter.as_ref().map(Lock::lock);
         run();
     }
 
     /// The process begins anew.
     pub(super) fn fork(&self) {
-        if let Some(counter) = &self.0 {
+        if let Some(counter) = &self.counter {
             *counter.lock() = Counter::default();
         }
     }
