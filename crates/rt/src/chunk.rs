@@ -25,6 +25,8 @@ use relive_trace::layout::{
 const SPAN_WINDOWS: u64 = 64;
 const SPAN_BYTES: u64 = SPAN_WINDOWS * WINDOW_BYTES;
 const SPANS_MAX: usize = 1024;
+/// Bytes of the file that are touched together where much is written.
+const AHEAD: u64 = 128 << 10;
 
 struct Windows {
     /// File offset of the next chunk.
@@ -105,7 +107,6 @@ impl Windows {
 
     /// A page that is touched by itself costs a fault: who writes much has them touched together.
     fn touch_ahead(&self, at: u64, size: u64) {
-        const AHEAD: u64 = 128 << 10;
         let next = at.next_multiple_of(AHEAD);
         if next < at + size && next >= AHEAD && next + AHEAD <= self.reserved {
             // SAFETY: a part of a mapped span below the file's reserved end.
@@ -310,7 +311,13 @@ fn map(offset: u64) -> Result<usize, u32> {
     } else {
         syscall::close(fd);
     }
-    if address < 0 { Err(stop::NO_SPACE) } else { Ok(address as usize) }
+    let address = usize::try_from(address).map_err(|_| stop::NO_SPACE)?;
+    if offset == 0 {
+        // SAFETY: the beginning of the new mapping. Most processes use a few pages and end: to have the kernel read the
+        // pages around each, which hold nothing, takes longer than all else in there.
+        unsafe { syscall::read_singly(address, AHEAD as usize) };
+    }
+    Ok(address)
 }
 
 fn open() -> Result<u32, u32> {

@@ -402,6 +402,16 @@ pub unsafe fn touch_pages(address: usize, len: usize) {
     unsafe { syscall3(number::MADVISE, address, len, MADV_POPULATE_WRITE) };
 }
 
+/// Of a file's mapping, each page is read when it is used, and no others with it.
+///
+/// # Safety
+/// The range must be a mapping of the caller's.
+pub unsafe fn read_singly(address: usize, len: usize) {
+    const MADV_RANDOM: usize = 1;
+    // SAFETY: the caller's promise.
+    unsafe { syscall3(number::MADVISE, address, len, MADV_RANDOM) };
+}
+
 /// Gives up the processor once.
 pub fn sched_yield() {
     // SAFETY: no pointers.
