@@ -55,8 +55,15 @@ pub struct Deferred {
 
 impl Deferred {
     /// No signals.
-    pub const NONE: Self =
-        Self { pending: [None; PENDING], sending: None, timer: None, held_at: 0, delivered: 0, strike: None, struck: [0; 2] };
+    pub const NONE: Self = Self {
+        pending: [None; PENDING],
+        sending: None,
+        timer: None,
+        held_at: 0,
+        delivered: 0,
+        strike: None,
+        struck: [0; 2],
+    };
 
     /// Whether this is the signal that [`deliver_pending`] or [`replay`] has just sent.
     pub fn is_ours(&mut self, number: u32) -> bool {

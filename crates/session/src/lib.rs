@@ -24,6 +24,7 @@ pub mod doctor;
 pub mod file_limit;
 pub mod gdb;
 mod kept;
+mod known_code;
 pub mod launch;
 pub mod limits;
 pub mod lineage;

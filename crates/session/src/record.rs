@@ -7,6 +7,7 @@ use crate::binary;
 use crate::cpuid;
 use crate::data_file::{self, Series};
 use crate::file_limit;
+use crate::known_code;
 use crate::launch::{self, Launch, Runtime};
 use crate::limits::{self, Limit, Limits, recording_now};
 use crate::program::Program;
@@ -133,6 +134,7 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
         cpuid: &leaves,
     };
     let shared = Arc::new(Shared::new(&setup).map_err(RecordError::Session)?);
+    let known = known_code::Kept::load(runtime, &shared);
     shared.redact(options.redacted).map_err(RecordError::Session)?;
     if environment {
         shared.keep_from_now().map_err(RecordError::Session)?;
@@ -160,6 +162,7 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     let living = session.living;
     let left_running = close(&shared);
     drop(service);
+    known.save(&shared);
     manifest.libraries = libraries;
     manifest.fixed_layout = started.fixed_layout;
     let finished = finish(&shared, folder, manifest, outcome, &living);

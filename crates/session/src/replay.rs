@@ -5,6 +5,7 @@ use crate::cpuid;
 use crate::data_file::Series;
 use crate::file_limit;
 use crate::kept::{Images, Wrong};
+use crate::known_code;
 use crate::launch::{Launch, Runtime};
 use crate::packed::{Packed, PackedError};
 use crate::processes;
@@ -362,6 +363,7 @@ impl Replayer {
             races: self.instrument.races.as_deref(),
             cpuid: &leaves,
         })?;
+        known_code::Kept::load(&self.runtime, &shared);
         shared.tell(self.recording.manifest.start.as_ref().map_or(&[], |start| &start.told))?;
         shared.list_files(files.len(), kept.len())?;
         let mut writer = shared.plan_writer()?;

@@ -10,7 +10,7 @@ mod symbols;
 
 use crate::decode::Instruction;
 use crate::elf::{EXECUTABLE, Elf, LOAD, Segment};
-use crate::syscall;
+use crate::syscall::{self, Stat};
 use core::cell::OnceCell;
 use core::ops::Range;
 
@@ -24,6 +24,7 @@ const ENTRY_BYTES: usize = 8;
 #[derive(Debug)]
 pub struct File {
     descriptor: u32,
+    stat: Option<Stat>,
     length: usize,
     shown: OnceCell<usize>,
 }
@@ -31,8 +32,14 @@ pub struct File {
 impl File {
     /// An open file.
     pub fn open(descriptor: u32) -> Self {
-        let length = syscall::file_size(descriptor).map_or(0, |size| size as usize);
-        Self { descriptor, length, shown: OnceCell::new() }
+        let stat = syscall::file_stat(descriptor).filter(Stat::is_regular);
+        let length = stat.map_or(0, |stat| stat.size as usize);
+        Self { descriptor, stat, length, shown: OnceCell::new() }
+    }
+
+    /// Names so many bytes of it, see [`Stat::part`]; `None` if it is no regular file.
+    pub fn part(&self, length: usize, offset: usize) -> Option<u64> {
+        self.stat.map(|stat| stat.part(length, offset))
     }
 
     /// Its descriptor.

@@ -17,6 +17,7 @@ mod fault;
 pub mod forbidden;
 pub mod jumps;
 mod places;
+mod searched;
 
 use crate::decode::{Instruction, LONGEST};
 use crate::frames::{Found, Known};
@@ -24,6 +25,7 @@ use crate::signal::Context;
 use core::arch::asm;
 pub use fault::{Decide, in_front, install, is_in_front};
 pub use places::{Places, patch};
+pub use searched::Searched;
 
 /// A prefix without a meaning: it stands before those instructions that stay, our own.
 const MARK: u8 = 0x2E;

@@ -12,6 +12,8 @@ use core::ops::Range;
 pub const STARTER: usize = 0x1FFF_0000_0000;
 /// Which instructions were changed; see `outside::Places`.
 pub const PLACES: usize = 0x1FFD_8000_0000;
+/// Where the starter sees the session's control memory, until the runtime does.
+pub const CONTROL: usize = 0x1FFD_C000_0000;
 /// What the starter leaves for the runtime: a [`Handover`] and its strings.
 pub const HANDOVER: usize = 0x1FFE_0000_0000;
 /// The list of files that the starter leaves, see [`Opened`], and the bytes that it may have.
@@ -41,7 +43,9 @@ pub const STACK_END: usize = 0x7FFF_FFFF_E000;
 /// So long a stack can be.
 pub const STACK_MAX: usize = STACK_END - IMAGE - (1 << 32);
 
-const _: () = assert!(SCRATCH < PLACES && PLACES < HANDOVER && HANDOVER < STARTER && STARTER < 0x2000_0000_0000);
+const _: () = assert!(
+    SCRATCH < PLACES && PLACES < CONTROL && CONTROL < HANDOVER && HANDOVER < STARTER && STARTER < 0x2000_0000_0000
+);
 const _: () = assert!(BREAK.end < WIDE.start && WIDE.end < AREA.start);
 const _: () = assert!(OWN.end < IMAGE && IMAGE < STACK_END - STACK_MAX);
 

@@ -264,6 +264,15 @@ pub fn file_mode(fd: u32) -> Option<u32> {
 }
 
 impl Stat {
+    /// Names so many bytes of the file from an offset on, as they are now; never 0.
+    pub fn part(&self, length: usize, offset: usize) -> u64 {
+        const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
+        let times = [self.changed, self.status_changed];
+        let parts = [self.identity, times[0], times[1], [self.size, length as u64], [offset as u64, 0]];
+        let mix = |hash: u64, part: &u64| (hash ^ part).wrapping_mul(PRIME).rotate_left(29);
+        parts.as_flattened().iter().fold(PRIME, mix) | 1
+    }
+
     /// Whether it is a regular file.
     pub fn is_regular(&self) -> bool {
         const TYPE: u32 = 0o170_000;

@@ -12,6 +12,7 @@
 //! Replay: the turns stand in [`TurnSlot`]s behind this header, one for each
 //! recorded thread, and behind those the plan (see [`crate::plan`]).
 
+use crate::known::KnownCode;
 use crate::stand::Survey;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
@@ -29,10 +30,10 @@ pub const PROCESS_SLOTS: usize = 1024;
 pub const SHARED_OBJECTS: usize = 1 << 14;
 /// [`ProcessSlot::state`] while a process uses the slot.
 pub const IN_USE: u32 = 1;
-/// Pieces of code whose calls are known to all processes of a session, at most, and calls of one of them.
-pub const KNOWN_CODE: usize = 32;
+/// Pieces of code that all processes of a session know what was looked for in, at most, and words about one of them.
+pub const KNOWN_CODE: usize = 64;
 /// See [`KNOWN_CODE`].
-pub const KNOWN_SITES: usize = 640;
+pub const KNOWN_WORDS: usize = 640;
 /// Files mapped to be shared and written, at most.
 pub const SHARED_FILES: usize = 2048;
 /// Leaves of the processor's description, at most.
@@ -192,7 +193,9 @@ pub struct Control {
     /// Files that are mapped to be shared and written.
     pub files: [SharedFile; SHARED_FILES],
     /// Code that was looked through for system calls.
-    pub code: [KnownCode; KNOWN_CODE],
+    pub code: KnownCode,
+    /// Code that was looked through for instructions that read the outside.
+    pub instructions: KnownCode,
     /// What the processor says of itself, where the environment is recorded.
     pub cpuid: Cpuid,
     /// What a replaying process wants to know of its own code.
@@ -269,20 +272,6 @@ pub struct SharedObject {
     pub clock: AtomicU64,
     /// Last event in a replay: thread << 40 | events.
     pub last: AtomicU64,
-}
-
-/// Code that some process has looked through: the others need not.
-#[derive(Debug)]
-#[repr(C)]
-pub struct KnownCode {
-    /// Names the file and the part of it; 0 while the entry is free. Set once.
-    pub key: AtomicU64,
-    /// 1 once the rest is there.
-    pub is_ready: AtomicU32,
-    /// How many sites there are.
-    pub count: AtomicU32,
-    /// The sites, as who looks for them packs them.
-    pub sites: [AtomicU32; KNOWN_SITES],
 }
 
 /// A file that is mapped to be shared and written. Its index says where it lies in the memory for all of them.

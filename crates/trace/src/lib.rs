@@ -29,6 +29,7 @@ pub mod derived;
 #[cfg(feature = "std")]
 pub mod error;
 pub mod kept;
+pub mod known;
 pub mod layout;
 #[cfg(feature = "std")]
 pub mod manifest;

@@ -8,51 +8,67 @@
 
 use crate::arguments::Passed;
 use core::ffi::CStr;
-use core::mem::offset_of;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use relive_sys::frames::File;
-use relive_sys::outside::{self, Answer, Kind, Places, SIGILL};
-use relive_sys::processor::Leaf;
+use relive_sys::outside::{self, Answer, Kind, Places, SIGILL, Searched};
 use relive_sys::signal::{Context, Info};
-use relive_sys::start::{HANDOVER, Handover};
-use relive_sys::syscall;
-use relive_trace::control::{CONTROL_MAGIC, CPUID_LEAVES, Control, ENV_CONTROL, mode};
+use relive_sys::start::{CONTROL, HANDOVER, Handover};
+use relive_sys::syscall::number::MMAP;
+use relive_sys::syscall::{self, syscall6};
+use relive_trace::control::{CONTROL_MAGIC, Control, ENV_CONTROL, mode};
 
 /// What lies between two times that the loader asks for.
 const TICK: u64 = 1000;
+
+static SESSION: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The control memory, until the runtime takes over.
+fn session() -> Option<&'static Control> {
+    // SAFETY: null, or mapped until nobody runs here any more.
+    unsafe { SESSION.load(Ordering::Relaxed).as_ref() }
+}
+
+/// What processes of the session have found.
+const SEARCHED: Searched<'static> = Searched {
+    recall: &|key| session()?.instructions.recall(key),
+    remember: &|key, words| {
+        if let Some(session) = session() {
+            session.instructions.remember(key, words.iter().copied());
+        }
+    },
+};
 
 /// From here on such instructions are changed, if the session has a table for them.
 pub(crate) fn start(passed: &Passed) -> Option<&'static Places> {
     // SAFETY: strings of the environment.
     let mut entries = passed.environment.iter().map(|&entry| unsafe { CStr::from_ptr(entry) }.to_bytes_with_nul());
     let path = entries.find_map(|entry| entry.strip_prefix(ENV_CONTROL.as_bytes())?.strip_prefix(b"="))?;
-    let fd = u32::try_from(syscall::open(path, syscall::O_RDONLY)).ok()?;
-    let found = read(fd);
+    let fd = u32::try_from(syscall::open(path, syscall::O_RDWR)).ok()?;
+    let control = map(fd);
     syscall::close(fd);
-    found
-}
-
-fn read(control: u32) -> Option<&'static Places> {
-    let word = |offset: usize| {
-        let mut bytes = [0; 4];
-        (syscall::read_at(control, &mut bytes, offset as u64) == 4).then(|| u32::from_le_bytes(bytes))
-    };
-    let running = matches!(word(offset_of!(Control, mode))?, mode::RECORD | mode::REPLAY);
-    let count = word(offset_of!(Control, cpuid.count))? as usize;
-    if word(offset_of!(Control, magic))? != CONTROL_MAGIC as u32 || !running || count == 0 || count > CPUID_LEAVES {
+    let control = control?;
+    let leaves = control.cpuid.leaves.get(..control.cpuid.count as usize)?;
+    let running = matches!(control.mode.load(Ordering::Relaxed), mode::RECORD | mode::REPLAY);
+    if control.magic != CONTROL_MAGIC || !running || leaves.is_empty() {
         return None;
     }
-    let mut leaves = [[0u32; 6]; CPUID_LEAVES];
-    // SAFETY: plain numbers, seen as the bytes that they are.
-    let bytes = unsafe { core::slice::from_raw_parts_mut(leaves.as_mut_ptr().cast::<u8>(), count * size_of::<Leaf>()) };
-    if syscall::read_at(control, bytes, offset_of!(Control, cpuid.leaves) as u64) != bytes.len() as isize {
-        return None;
-    }
+    SESSION.store(core::ptr::from_ref(control).cast_mut(), Ordering::Relaxed);
     let places = Places::own()?;
     // SAFETY: the starter has one thread.
-    unsafe { places.set_leaves(&leaves[..count]) };
+    unsafe { places.set_leaves(leaves) };
     outside::install(SIGILL, 0, on_trap).then_some(places)
+}
+
+fn map(fd: u32) -> Option<&'static Control> {
+    const READ_WRITE: usize = 3;
+    /// `MAP_SHARED | MAP_FIXED_NOREPLACE`
+    const THERE: usize = 1 | 0x10_0000;
+    let (bytes, fd_bytes) = (size_of::<Control>(), syscall::file_stat(fd)?.size);
+    // SAFETY: a new mapping where nothing lies, or none.
+    let at = unsafe { syscall6(MMAP, CONTROL, bytes, READ_WRITE, THERE, fd as usize, 0) };
+    // SAFETY: mapped, aligned, of a file that is as long and stays so; what is not atomic is not written any more.
+    (at == CONTROL as isize && fd_bytes >= bytes as u64).then(|| unsafe { &*(CONTROL as *const Control) })
 }
 
 /// Changes what was just mapped, if it is code.
@@ -62,7 +78,7 @@ fn read(control: u32) -> Option<&'static Places> {
 pub(crate) unsafe fn mapped(places: Option<&Places>, range: Range<usize>, fd: u32, offset: usize) {
     if let Some(places) = places {
         // SAFETY: the caller's promise; one thread runs.
-        unsafe { outside::patch(places, &range, &File::open(fd), offset) };
+        unsafe { outside::patch(places, &range, &File::open(fd), offset, &SEARCHED) };
     }
 }
 

@@ -56,7 +56,9 @@ pub(super) struct Object {
 pub(super) fn accumulate(left: &mut Option<Clock>, clock: &Clock) {
     match left {
         // The same thread has learnt nothing since.
-        Some(before) if before.others.is_shared_with(&clock.others) && before.epoch.thread() == clock.epoch.thread() => {
+        Some(before)
+            if before.others.is_shared_with(&clock.others) && before.epoch.thread() == clock.epoch.thread() =>
+        {
             before.epoch = clock.epoch;
         }
         Some(before) if !clock.covers(before) => *before = Clock::new(Epoch::NONE, clock.both(before)),

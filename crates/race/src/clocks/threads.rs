@@ -196,7 +196,8 @@ impl Threads {
     /// The clocks of all threads that run.
     pub(super) fn running_clocks(&self) -> Vec<Clock> {
         let _making = self.making.lock();
-        let running = |seat: &Seat| seat.0.lock().as_ref().filter(|it| it.state != State::Ended).map(|it| it.clock.clone());
+        let running =
+            |seat: &Seat| seat.0.lock().as_ref().filter(|it| it.state != State::Ended).map(|it| it.clock.clone());
         self.seats.iter().filter_map(running).collect()
     }
 

@@ -18,16 +18,22 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use relive_sys::frames::{File, Known};
 use relive_sys::outside::forbidden::{self, SIGSEGV};
 use relive_sys::outside::jumps::{self, Saved};
-use relive_sys::outside::{self, Answer, Kind, Outside, Places, SIGILL};
+use relive_sys::outside::{self, Answer, Kind, Outside, Places, SIGILL, Searched};
 use relive_sys::processor::Leaf;
 use relive_sys::signal::{Context, Info};
-use relive_sys::start::Handover;
+use relive_sys::start::{CONTROL, Handover};
 use relive_sys::{maps, syscall};
-use relive_trace::control::flag;
+use relive_trace::control::{Control, flag};
 use relive_trace::record::instruction;
 
 /// The process's changed instructions; null if they are left alone.
 static PLACES: AtomicPtr<Places> = AtomicPtr::new(core::ptr::null_mut());
+
+/// What processes of the session have found.
+const SEARCHED: Searched<'static> = Searched {
+    recall: &|key| runtime::session().instructions.recall(key),
+    remember: &|key, words| runtime::session().instructions.remember(key, words.iter().copied()),
+};
 
 fn places() -> Option<&'static Places> {
     // SAFETY: null, or memory that stays.
@@ -46,6 +52,10 @@ pub(super) fn install(signal: u32, flags: usize) {
 
 /// Takes over from the starter.
 pub(super) fn start(handover: Option<&Handover>) {
+    if handover.is_some() {
+        // SAFETY: the starter's view of the session, which ends here; nobody has a reference into it any more.
+        unsafe { syscall::munmap(CONTROL, size_of::<Control>()) };
+    }
     let table = &runtime::session().cpuid;
     let leaves = table.leaves.get(..table.count as usize).unwrap_or(&[]);
     if leaves.is_empty() {
@@ -67,7 +77,7 @@ pub(super) fn start(handover: Option<&Handover>) {
             // SAFETY: code of that file; the process has one thread, and it is here.
             unsafe {
                 if !patched {
-                    outside::patch(places, &range, &file, offset);
+                    outside::patch(places, &range, &file, offset, &SEARCHED);
                 }
                 make_jumps(places, &range, &file, offset);
             }
@@ -104,7 +114,7 @@ pub(super) unsafe fn mapped(range: &Range<usize>, fd: u32, offset: usize) {
     let known = |_, at: usize| known.with_opcode(offset + at).from(offset);
     // SAFETY: the caller's promise.
     unsafe {
-        if outside::patch(places, range, &file, offset).unsure_of_time > 0 {
+        if outside::patch(places, range, &file, offset, &SEARCHED).unsure_of_time > 0 {
             generated::begin();
         }
         super::code::redirect(range, Some(fd), offset, known);

@@ -4,6 +4,7 @@
 //! Apart from finding them because it is memory at a fixed address that outlives
 //! the starter, read in signal handlers while other threads change it.
 
+use super::searched::{Finding, Searched};
 use super::{Outside, Tally, find};
 use crate::frames::{File, Known};
 use crate::processor::Leaf;
@@ -28,7 +29,7 @@ const LEAVES_MAX: usize = 256;
 const QUIET: usize = 1 << 63;
 
 /// Bytes that are kept of an instruction; longer ones have useless prefixes.
-const KEPT: usize = 8;
+pub(super) const KEPT: usize = 8;
 
 /// A place, and the eight bytes that stood there.
 #[derive(Debug)]
@@ -162,20 +163,32 @@ impl Places {
 /// # Safety
 /// The range must be a private, executable mapping of the file that no thread runs at this moment; calls come one
 /// after the other.
-pub unsafe fn patch(places: &Places, range: &Range<usize>, file: &File, offset: usize) -> Tally {
+pub unsafe fn patch(places: &Places, range: &Range<usize>, file: &File, offset: usize, known: &Searched<'_>) -> Tally {
     let range = &file.shown_in(range, offset);
     let quiet = OnceCell::new();
+    let mut keep = |at: usize, kept: [u8; KEPT]| {
+        let quiet = *quiet.get_or_init(|| if is_libc(file.descriptor()) { QUIET } else { 0 });
+        places.keep((range.start + at) | quiet, kept);
+    };
     let tally = {
         // SAFETY: mapped code, the caller's promise; it is changed behind this block only.
         let code = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
-        find(code, offset, &mut Known::of(file), |at, outside, bytes| {
-            let quiet = *quiet.get_or_init(|| if is_libc(file.descriptor()) { QUIET } else { 0 });
-            let mut kept = [0; KEPT];
-            if let Some(room) = kept.get_mut(..outside.length) {
-                room.copy_from_slice(bytes);
-                let address = range.start + (at - offset);
-                places.keep(address | quiet, kept);
+        let key = file.part(range.len(), offset);
+        let recalled = key.and_then(|key| super::searched::recall((known.recall)(key)?, code, &mut keep));
+        recalled.unwrap_or_else(|| {
+            let mut found = Finding::new();
+            let tally = find(code, offset, &mut Known::of(file), |at, outside, bytes| {
+                let mut kept = [0; KEPT];
+                if let Some(room) = kept.get_mut(..outside.length) {
+                    room.copy_from_slice(bytes);
+                    keep(at - offset, kept);
+                    found.add(at - offset, kept);
+                }
+            });
+            if let (Some(key), Some(words)) = (key, found.words(&tally)) {
+                (known.remember)(key, words);
             }
+            tally
         })
     };
     places.unsure.fetch_add(tally.unsure, Ordering::Relaxed);
