@@ -26,7 +26,7 @@ use crate::syscall::{number, syscall6};
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-pub use find::{Asked, Sites};
+pub use find::{Asked, Site, Sites};
 
 /// `syscall`.
 const CALL: [u8; 2] = [0x0F, 0x05];

@@ -143,7 +143,9 @@ impl Objects {
         for shard in &self.shards {
             let mut shard = shard.0.lock();
             let within: Vec<u64> = shard.near.keys().copied().filter(|number| groups.contains(number)).collect();
-            within.into_iter().for_each(|number| shard.forget(number, keys));
+            for number in within {
+                shard.forget(number, keys);
+            }
         }
     }
 

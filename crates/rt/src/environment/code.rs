@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use relive_sys::frames::Found;
-use relive_sys::sites::{self, Asked, Sites};
+use relive_sys::sites::{self, Asked, Site, Sites};
 use relive_sys::syscall;
 
 /// Makes the calls in the code at `range`, which shows the file `fd` from `offset` on, into jumps. `known` says
@@ -44,7 +44,7 @@ fn recall(key: u64, code: &[u8]) -> Option<Sites> {
 }
 
 fn remember(key: u64, found: &Sites) {
-    let packed: Option<Vec<u32>> = found.as_slice().iter().map(|site| site.packed()).collect();
+    let packed: Option<Vec<u32>> = found.as_slice().iter().map(Site::packed).collect();
     if let Some(packed) = packed {
         runtime::session().code.remember(key, packed.into_iter());
     }

@@ -70,7 +70,7 @@ impl Finding {
 pub(super) fn recall(words: &[AtomicU32], code: &[u8], keep: &mut impl FnMut(usize, [u8; KEPT])) -> Option<Tally> {
     let word = |at: usize| words.get(at).map(|word| word.load(Ordering::Relaxed));
     let [found, unsure, unsure_of_time] = [word(0)?, word(1)?, word(2)?];
-    let places = || words[HEAD..].chunks_exact(WORDS).map(|place| place.each_word());
+    let places = || words[HEAD..].chunks_exact(WORDS).map(Words::each_word);
     let is_there = |[at, low, high]: [u32; WORDS]| {
         let bytes = bytes([low, high]);
         let outside = Outside::at(&bytes);

@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_pair_is_told_for_each_piece_and_each_byte_is_known() {
-        let mut clocks = Clocks::new(16);
+        let clocks = Clocks::new(16);
         assert_eq!(clocks.start(0), Ok(()));
         let clock = clocks.current(0).clone();
         let mut told = Told::default();
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_findings_have_a_bound() {
-        let mut clocks = Clocks::new(16);
+        let clocks = Clocks::new(16);
         assert_eq!(clocks.start(0), Ok(()));
         let clock = clocks.current(0).clone();
         let mut told = Told::default();
