@@ -109,7 +109,9 @@ mod tests {
 
     fn kept(places: &[usize]) -> Option<Vec<AtomicU32>> {
         let mut finding = Finding::new();
-        places.iter().for_each(|&at| finding.add(at, RDTSC));
+        for &at in places {
+            finding.add(at, RDTSC);
+        }
         let tally = Tally { found: places.len() as u32, unsure: 2, unsure_of_time: 1 };
         finding.words(&tally).map(|words| words.iter().copied().map(AtomicU32::new).collect())
     }
