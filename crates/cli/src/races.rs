@@ -64,7 +64,7 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<Option<(Report, KnownRaces
         return Ok(None);
     }
     let report = Report::new(&hunt.found, &report);
-    let known = KnownRaces::new(&hunt, &report, folder);
+    let known = KnownRaces::new(&hunt, &report);
     // Where they can't be kept, they are looked for again when one of them is wanted.
     let _ = known.keep(folder);
     Ok(Some((report, known)))

@@ -279,6 +279,32 @@ fn other_programs_get_json_and_sarif() {
 }
 
 #[test]
+fn files_have_their_recorded_names_wherever_a_replay_finds_them() {
+    let desk = Desk::new();
+    build_tally(&desk);
+    desk.relive(["record", "-q", "--environment", "-o", "old", "--", "./tally"]);
+    // Of a program that is made while it is recorded, the trace has a copy.
+    desk.relive(["record", "-q", "--environment", "-o", "young", "--", "sh", "-c", "mkdir sub && cp tally sub && exec sub/tally"]);
+    assert_eq!(desk.relive(["pack", "-q", "-o", "young.relive", "young"]).status, Some(0));
+    let searched = |trace: &str| {
+        let run = desk.relive(["races", "-q", "--format", "json", trace]);
+        serde_json::from_str::<serde_json::Value>(races(&run)).expect("one JSON value")["races"][0].clone()
+    };
+    let old = searched("old");
+    for (trace, program) in [("old", "tally"), ("young", "sub/tally"), ("young.relive", "sub/tally")] {
+        let race = searched(trace);
+        let module = |frame: usize| race["accesses"][0]["stack"][frame]["module"].as_str().expect("a module");
+        let path = std::fs::canonicalize(desk.path("")).unwrap().join(program);
+        assert_eq!(module(0), path.to_str().unwrap(), "{trace}");
+        assert!(!module(2).starts_with(path.parent().unwrap().to_str().unwrap()), "libc of {trace}: {}", module(2));
+        assert_eq!(race["fingerprint"], old["fingerprint"], "{trace}");
+    }
+    let text = desk.relive(["races", "-q", "young"]).stdout;
+    assert!(text.contains(", global of tally, "), "{text}");
+    assert!(text.contains(" then libc-call (event "), "an inner state has no address: {text}");
+}
+
+#[test]
 fn what_cannot_be_searched_is_refused_with_the_remedy() {
     let desk = Desk::new();
     let program = build_tally(&desk);

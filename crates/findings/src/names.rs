@@ -153,7 +153,7 @@ impl Symbols {
         let Some(module) = self.module(probe) else { return vec![Frame { offset: probe, ..Frame::default() }] };
         module.asked.set(true);
         let offset = probe.wrapping_sub(module.raw.bias);
-        let unknown = Frame { module: Some(module.raw.file.clone()), offset, ..Frame::default() };
+        let unknown = Frame { module: Some(module.raw.path().to_owned()), offset, ..Frame::default() };
         let Some(image) = self.image(module) else { return vec![unknown] };
         let symbol = image.function(offset);
         let base = Frame { into: symbol.map(|symbol| offset - symbol.address), ..unknown };
@@ -171,7 +171,7 @@ impl Symbols {
     pub fn global(&self, address: u64) -> Option<Global> {
         let module = self.module(address)?;
         let offset = address.wrapping_sub(module.raw.bias);
-        let found = Global { module: module.raw.file.clone(), offset, ..Global::default() };
+        let found = Global { module: module.raw.path().to_owned(), offset, ..Global::default() };
         module.asked.set(true);
         let Some(image) = self.image(module) else { return Some(found) };
         let variable = image.debug.as_ref().and_then(|debug| variables::find(debug, Where::Fixed, offset));
@@ -187,7 +187,7 @@ impl Symbols {
         let storage = elf::storage(now(&module.raw.file, &self.relocated))?;
         let start = pointer.checked_sub(storage.below())?;
         let offset = address.checked_sub(start).filter(|&offset| offset < storage.size)?;
-        let found = Global { module: module.raw.file.clone(), offset, ..Global::default() };
+        let found = Global { module: module.raw.path().to_owned(), offset, ..Global::default() };
         module.asked.set(true);
         let image = self.image(module)?;
         let variable = image.debug.as_ref().and_then(|debug| variables::find(debug, Where::ThreadLocal, offset));
@@ -280,7 +280,8 @@ fn debug_frames(image: &Image, base: &Frame) -> Vec<Frame> {
 
 /// What to do about a module that has no lines.
 fn advise(module: &Module) -> Option<String> {
-    let RawModule { file, build_id, .. } = &module.raw;
+    let RawModule { build_id, .. } = &module.raw;
+    let file = module.raw.path();
     if !file.starts_with('/') {
         return None;
     }

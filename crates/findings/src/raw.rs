@@ -70,6 +70,8 @@ pub struct RawStored {
 pub struct RawModule {
     /// Its path; `[vdso]` for the kernel's page.
     pub file: String,
+    /// Its path in the recording, if the replay has another file in its place.
+    pub recorded: Option<String>,
     /// First address.
     pub start: u64,
     /// First address behind it.
@@ -114,6 +116,13 @@ pub struct RawStack {
     pub slots: Vec<u64>,
     /// What is to be unwound; there are no addresses then.
     pub snapshot: Option<Snapshot>,
+}
+
+impl RawModule {
+    /// Its path in the recording: by which people and rules know it.
+    pub fn path(&self) -> &str {
+        self.recorded.as_deref().unwrap_or(&self.file)
+    }
 }
 
 impl RawStack {

@@ -5,6 +5,7 @@
 //! here is said before anything starts: in the midst of a replay it would look like
 //! a divergence.
 
+use crate::pack;
 use relive_trace::kept::{ENTRY_WORDS, hash, is_name, link, name};
 use relive_trace::layout::NONE;
 use relive_trace::opened::{self, OPENED, OpenedFile, SEEN};
@@ -53,6 +54,22 @@ impl Kept {
 
 fn hash_of(path: &Path) -> u64 {
     hash([path.as_os_str().as_bytes(), b""])
+}
+
+/// The path of a file of which the trace holds a copy, by the copy's name.
+pub(crate) fn paths(folder: &Path, recording: &Recording) -> BTreeMap<Vec<u8>, PathBuf> {
+    let kept = Kept::of(folder);
+    if kept.is_empty() {
+        return BTreeMap::new();
+    }
+    let started = Images::of(folder).files.into_values().flatten().map(|file| {
+        let [size, seconds, nanoseconds, ..] = file.identity;
+        (file.path, [size, seconds, nanoseconds])
+    });
+    // What can't be read of those that were mapped later leaves them without a name.
+    let later = pack::named::libraries(folder, recording).unwrap_or_default();
+    let known = started.chain(later).filter(|(path, identity)| kept.has(path, *identity));
+    known.map(|(path, identity)| (name(hash_of(&path), identity).to_vec(), path)).collect()
 }
 
 /// What images of a recording were started from.

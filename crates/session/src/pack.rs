@@ -5,7 +5,7 @@
 //! file itself.
 
 mod collect;
-mod named;
+pub(crate) mod named;
 mod write;
 
 use crate::kept::Kept;

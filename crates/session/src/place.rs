@@ -1,5 +1,6 @@
 //! Where in the source a thread stands: addresses of a running process as file, line and function.
 
+use crate::replay::Recorded;
 use addr2line::Loader;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,6 +19,7 @@ pub struct Places {
     mappings: Vec<Mapping>,
     loaders: BTreeMap<PathBuf, Option<(Loader, bool)>>,
     memory: Option<File>,
+    recorded: Recorded,
 }
 
 #[derive(Clone, Debug)]
@@ -33,7 +35,17 @@ impl Places {
     pub fn of(pid: u32) -> Self {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         let mappings = maps.lines().filter_map(mapping).collect();
-        Self { mappings, loaders: BTreeMap::new(), memory: File::open(format!("/proc/{pid}/mem")).ok() }
+        Self {
+            mappings,
+            loaders: BTreeMap::new(),
+            memory: File::open(format!("/proc/{pid}/mem")).ok(),
+            recorded: Recorded::default(),
+        }
+    }
+
+    /// With the names that files had in the recording.
+    pub(crate) fn known_as(self, recorded: &Recorded) -> Self {
+        Self { recorded: recorded.clone(), ..self }
     }
 
     /// The call before the return address `address`; `None` for 0.
@@ -79,7 +91,8 @@ impl Places {
         let path = self.find(address)?.path.clone();
         let base = self.mappings.iter().filter(|mapping| mapping.path == path).map(|mapping| mapping.start).min()?;
         let loader = self.loaders.entry(path.clone()).or_insert_with(|| load(&path));
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let named = self.recorded.path(&path).unwrap_or_else(|| path.clone());
+        let name = named.file_name().unwrap_or(named.as_os_str()).to_string_lossy().into_owned();
         let unknown = format!("{name}+{:#x}", address - base);
         let Some((loader, fixed)) = loader else { return Some(unknown) };
         let probe = if *fixed { address } else { address - base };

@@ -46,6 +46,7 @@ mod learning;
 mod meeting;
 mod progress;
 mod races;
+mod recorded;
 
 use cast::Cast;
 pub use debugging::Note;
@@ -56,6 +57,7 @@ pub use learning::{NotLearnt, Rule};
 pub use meeting::{MeetError, Meeting};
 pub use progress::Progress;
 pub use races::{Hunt, Pass};
+pub(crate) use recorded::Recorded;
 
 /// A recording that is to be replayed.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 
 use crate::locate;
 use crate::place::Places;
+use crate::replay::Recorded;
 use crate::shared::Shared;
 use crate::signals;
 use crate::supervise::Outcome;
@@ -35,6 +36,7 @@ pub(crate) struct Scene<'a> {
     recording: &'a Recording,
     shared: &'a Shared,
     derived: bool,
+    names: Recorded,
     places: BTreeMap<u32, Places>,
 }
 
@@ -48,8 +50,8 @@ fn call_name(number: u64) -> String {
 }
 
 impl<'a> Scene<'a> {
-    pub(crate) fn new(recording: &'a Recording, shared: &'a Shared, derived: bool) -> Self {
-        Self { recording, shared, derived, places: BTreeMap::new() }
+    pub(crate) fn new(recording: &'a Recording, shared: &'a Shared, derived: bool, recorded: Recorded) -> Self {
+        Self { recording, shared, derived, names: recorded, places: BTreeMap::new() }
     }
 
     /// The divergence that a process reported.
@@ -227,7 +229,7 @@ impl<'a> Scene<'a> {
     }
 
     fn places_of(&mut self, pid: u32) -> &mut Places {
-        self.places.entry(pid).or_insert_with(|| Places::of(pid))
+        self.places.entry(pid).or_insert_with(|| Places::of(pid).known_as(&self.names))
     }
 }
 

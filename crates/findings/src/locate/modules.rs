@@ -183,7 +183,7 @@ mod tests {
         let (address, size, offset) = code;
         let start = (bias + address) / PAGE * PAGE;
         let bias_told = start - offset / PAGE * PAGE;
-        let part = RawModule { file, start, end: start + size, bias: bias_told, build_id: Vec::new() };
+        let part = RawModule { file, start, end: start + size, bias: bias_told, ..RawModule::default() };
         let end = (bias + end).next_multiple_of(PAGE);
         let whole = RawModule { start: bias, end, bias, ..part.clone() };
         (part, whole)

@@ -89,8 +89,11 @@ impl<'a> Namer<'a> {
     }
 
     fn sync(&self, raw: &RawSync) -> Sync {
+        /// The C library's inner states have no address: they are told by smaller numbers.
+        const FIRST_ADDRESS: u64 = 4096;
         let RawSync { event, operation, object } = raw;
-        Sync { event: *event, operation: operation.clone(), object: *object, name: self.variable(*object) }
+        let object = if *object < FIRST_ADDRESS { 0 } else { *object };
+        Sync { event: *event, operation: operation.clone(), object, name: self.variable(object) }
     }
 
     fn variable(&self, address: u64) -> Option<String> {

@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
             let bytes = build_id.len() as u64;
             id.value("the length of a build id", bytes, (bytes <= BUILD_ID_MAX).then_some(()))?;
         }
-        Ok(RawModule { file, start, end, bias, build_id })
+        Ok(RawModule { file, start, end, bias, build_id, recorded: None })
     }
 
     fn thread(&mut self) -> Result<RawThread, Stop> {

@@ -156,7 +156,7 @@ fn ranges() -> impl Strategy<Value = (u64, u64)> {
 
 fn modules() -> impl Strategy<Value = RawModule> {
     (".{0,20}", ranges(), any::<u64>(), vec(any::<u8>(), 0..=BUILD_ID_MAX as usize))
-        .prop_map(|(file, (start, end), bias, build_id)| RawModule { file, start, end, bias, build_id })
+        .prop_map(|(file, (start, end), bias, build_id)| RawModule { file, start, end, bias, build_id, recorded: None })
 }
 
 fn threads() -> impl Strategy<Value = RawThread> {

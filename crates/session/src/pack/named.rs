@@ -23,7 +23,7 @@ const PATH_MAX: usize = 4096;
 type Library = (PathBuf, [u64; 3]);
 
 /// The libraries that were mapped while the recording ran.
-pub(super) fn libraries(folder: &Path, recording: &Recording) -> Result<Vec<Library>, String> {
+pub(crate) fn libraries(folder: &Path, recording: &Recording) -> Result<Vec<Library>, String> {
     let mut found = Vec::new();
     for thread in recording.threads() {
         let process = recording.process_of(thread.index).map_or(0, |process| process.index);

@@ -255,7 +255,7 @@ impl Run<'_> {
     }
 
     pub(super) fn scene(&self) -> Scene<'_> {
-        Scene::new(self.replayer.recording(), self.shared, self.rule.is_derived())
+        Scene::new(self.replayer.recording(), self.shared, self.rule.is_derived(), self.replayer.recorded())
     }
 }
 

@@ -5,7 +5,6 @@
 //! number that was printed.
 
 use super::races::{Hunt, Lines};
-use crate::packed::Packed;
 use iced_x86::{Decoder, DecoderOptions};
 use object::{Object, ObjectSegment};
 use relive_findings::Report;
@@ -15,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The file in the trace's folder.
 const FILE: &str = "races.json";
@@ -54,10 +53,9 @@ pub(super) struct Place {
 
 impl KnownRaces {
     /// Those of a search, with the numbers of its report.
-    pub fn new(hunt: &Hunt, report: &Report, folder: &Path) -> Self {
-        let packed = Packed::open(folder).ok().flatten();
+    pub fn new(hunt: &Hunt, report: &Report) -> Self {
         let races = report.races.iter().filter_map(|race| {
-            let places = places_of(race, &hunt.found, packed.as_ref())?;
+            let places = places_of(race, &hunt.found)?;
             Some(KnownRace { number: race.number, fingerprint: race.fingerprint.clone(), places })
         });
         Self { version: VERSION, lines: hunt.watched.clone(), races: races.collect() }
@@ -93,7 +91,7 @@ impl KnownRaces {
 }
 
 /// The places of the first race of those that the report tells as one.
-fn places_of(race: &Race, found: &RawReport, packed: Option<&Packed>) -> Option<[Place; 2]> {
+fn places_of(race: &Race, found: &RawReport) -> Option<[Place; 2]> {
     let same = |raw: &RawAccess, told: &Access| {
         (raw.thread, raw.event, counter_of(raw)) == (told.thread, told.event, Some(told.counter))
     };
@@ -103,7 +101,7 @@ fn places_of(race: &Race, found: &RawReport, packed: Option<&Packed>) -> Option<
     let (image, raw) = found.all_images().find_map(|image| Some((image, &image.races[in_image(image)?])))?;
     let place = |access: &RawAccess| {
         let counter = counter_of(access)?;
-        let code = Code::around(counter, &image.modules, packed);
+        let code = Code::around(counter, &image.modules);
         if access.stack.exact.contains(&0) {
             let counted = code.and_then(|code| code.behind_repeated()).unwrap_or(counter);
             return Some(Place { counter, instruction: counter, counted });
@@ -132,10 +130,9 @@ impl Code {
     /// No instruction is longer.
     const LONGEST: usize = 15;
 
-    fn around(address: u64, modules: &[RawModule], packed: Option<&Packed>) -> Option<Self> {
+    fn around(address: u64, modules: &[RawModule]) -> Option<Self> {
         let module = modules.iter().find(|module| (module.start..module.end).contains(&address))?;
-        let path = PathBuf::from(&module.file);
-        let data = fs::read(packed.map_or(path.clone(), |packed| packed.find(&path))).ok()?;
+        let data = fs::read(&module.file).ok()?;
         let file = object::File::parse(&*data).ok()?;
         let own = address.wrapping_sub(module.bias);
         let holds = |start: u64, size: u64| (start..start.saturating_add(size)).contains(&own);

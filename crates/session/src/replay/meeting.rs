@@ -71,7 +71,7 @@ impl Replayer {
             return Err(MeetError::Interrupted(signal));
         }
         let mut found = RawReport::default();
-        folder.told(&mut found).map_err(ReplayError::Races)?;
+        folder.told(&mut found, &self.recorded()).map_err(ReplayError::Races)?;
         let stops = found
             .all_images()
             .flat_map(|image| &image.races)

@@ -7,6 +7,7 @@
 mod inner;
 mod segments;
 
+use super::recorded::Recorded;
 use super::{Ending, Instrument, ReplayError, Replayed, Replayer, Rule};
 use relive_findings::locate::located;
 use relive_findings::raw::{NO_THREAD, RawDivergence, RawReport, RawSegments, RawThread, RawUnobserved, RawUnplaced};
@@ -84,12 +85,13 @@ impl Replayer {
         options: &Options,
         tell: &mut dyn FnMut(),
     ) -> Result<(RawReport, Replayed), ReplayError> {
+        let recorded = self.recorded();
         loop {
             folder.watch(lines).map_err(ReplayError::Races)?;
             tell();
             let last = self.pass(flag::RACES_WATCHED, &folder.0, lines.bytes())?;
             let mut found = before.clone();
-            let met = folder.told(&mut found).map_err(ReplayError::Races)?;
+            let met = folder.told(&mut found, &recorded).map_err(ReplayError::Races)?;
             lines.say_what_was_not_met(&met, &last.ending, &mut found);
             let report = Report::new(&found, options);
             let known = |new, &(address, bytes): &_| add_variable(lines, address, bytes) || new;
@@ -271,11 +273,15 @@ impl Scratch {
     }
 
     /// What the second pass told, of all processes. By lines, the bytes that it told of.
-    pub(super) fn told(&self, found: &mut RawReport) -> io::Result<BTreeMap<u64, u64>> {
+    pub(super) fn told(&self, found: &mut RawReport, recorded: &Recorded) -> io::Result<BTreeMap<u64, u64>> {
         let mut met = BTreeMap::new();
         for words in self.files(TOLD)? {
             match wire::read(&words) {
-                Ok(report) => {
+                Ok(mut report) => {
+                    for module in &mut report.modules {
+                        let path = recorded.path(Path::new(&module.file));
+                        module.recorded = path.map(|path| path.to_string_lossy().into_owned());
+                    }
                     let mut report = located(&report, &[]);
                     for race in &report.races {
                         for (line, bytes) in race.racing_lines() {

@@ -37,7 +37,7 @@ fn is_inner(access: &RawAccess, modules: &[RawModule]) -> bool {
 
 fn is_of_runtime(address: u64, modules: &[RawModule]) -> bool {
     let module = modules.iter().find(|module| (module.start..module.end).contains(&address));
-    let name = module.and_then(|module| module.file.rsplit('/').next());
+    let name = module.and_then(|module| module.path().rsplit('/').next());
     name.is_some_and(|name| RUNTIME.iter().any(|beginning| name.starts_with(beginning)))
 }
 
