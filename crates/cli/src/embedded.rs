@@ -32,6 +32,11 @@ pub(crate) fn runtime() -> Result<Runtime> {
     Ok(Runtime { library: LIBRARY.file()?, starter: STARTER.file()? })
 }
 
+/// Whether this process has such a library itself.
+pub(crate) fn is_recorded() -> bool {
+    relive_session::nested::is_recorded(LIBRARY.name)
+}
+
 impl Embedded {
     /// A file of the right name that was changed since (an edit, another owner) is replaced.
     fn file(&self) -> Result<PathBuf> {

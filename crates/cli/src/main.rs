@@ -42,6 +42,14 @@ fn main() -> ExitCode {
     if !matches!(arguments.command, Command::Run(_)) {
         file_limit::raise();
     }
+    let starts =
+        matches!(arguments.command, Command::Record(_) | Command::Replay(_) | Command::Races(_) | Command::Run(_));
+    if starts && embedded::is_recorded() {
+        message::say(
+            "start a program: relive itself is being recorded or replayed, which can't be nested; start it outside",
+        );
+        return ExitCode::from(OWN_FAILURE);
+    }
     let outcome = match arguments.command {
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),

@@ -5,7 +5,7 @@ use crate::embedded;
 use crate::message::{self, ExitWith};
 use crate::output;
 use crate::races;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use relive_session::limits::{Limit, Limits};
 use relive_session::program::{Program, ProgramError};
 use relive_session::record::{RecordError, RecordOptions, Recorded, record};
@@ -103,7 +103,7 @@ fn create_named(folder: &Path) -> Result<PathBuf> {
             .create(folder)
             // Whatever the mask took away.
             .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o700)))
-            .with_context(|| format!("{}; name another one", fail()))?,
+            .map_err(|cause| anyhow!("{}: {cause}; name another one", fail()))?,
     }
     fs::canonicalize(folder).with_context(fail)
 }

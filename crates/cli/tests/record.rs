@@ -44,6 +44,7 @@ fn what_cannot_be_recorded_is_refused_in_one_line_and_leaves_no_trace() {
     for arguments in [
         vec!["record", "no-such-program"],
         vec!["record", "./no-such-program"],
+        vec!["record", "garbage"],
         vec!["record", "./text"],
         vec!["record", "./garbage"],
         vec!["record", "./full"],
@@ -55,16 +56,35 @@ fn what_cannot_be_recorded_is_refused_in_one_line_and_leaves_no_trace() {
         writeln!(seen, "{} {}", run.status.unwrap(), run.stderr).unwrap();
     }
     assert_snapshot!(seen, @r"
-    127 relive: start no-such-program: no such program
+    127 relive: start no-such-program: no such program in $PATH
     127 relive: start ./no-such-program: no such program
+    127 relive: start garbage: no such program in $PATH; of this folder is ./garbage
     126 relive: start ./text: Permission denied (os error 13)
-    126 relive: start ./garbage: not an ELF program and without a #! line
+    126 relive: start ./garbage: not an ELF program and without a #! line; if it is a script, name its interpreter: sh FILE
     126 relive: start ./full: not a regular file
     125 relive: record ./fixed: it is statically linked, so its synchronisation can't be seen; link it dynamically
     125 relive: create trace folder full: it exists and is not empty; name a new folder
-    125 relive: create trace folder text/trace; name another one: Not a directory (os error 20)
+    125 relive: create trace folder text/trace: Not a directory (os error 20); name another one
     ");
     assert!(!desk.path("traces").exists());
+}
+
+#[test]
+fn a_folder_that_is_gone_and_a_recording_within_another_are_refused_with_the_remedy() {
+    let desk = Desk::new();
+    let gone = desk.shell("mkdir gone && cd gone && rmdir ../gone && exec \"$RELIVE\" record -o \"$PWD.trace\" true");
+    assert_eq!(gone.status, Some(125));
+    assert!(gone.stderr.contains("record in the current folder: "), "{}", gone.stderr);
+    assert!(gone.stderr.ends_with("; go to one that is there"), "{}", gone.stderr);
+    let own = env!("CARGO_BIN_EXE_relive");
+    for options in [&["record", "-q"][..], &["record", "-q", "--environment"]] {
+        for inner in [&["record", "-q", "true"][..], &["races", "--live", "--", "true"], &["replay"]] {
+            let nested = desk.relive(options.iter().copied().chain(["--", own]).chain(inner.iter().copied()));
+            let line = "relive: start a program: relive itself is being recorded or replayed, which can't be nested; \
+                        start it outside";
+            assert_eq!((nested.status, nested.stderr.as_str()), (Some(125), line), "{options:?} {inner:?}");
+        }
+    }
 }
 
 #[test]
@@ -129,7 +149,10 @@ fn a_trace_folder_that_vanishes_does_not_disturb_the_program() {
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut text = String::new();
     stdout.read_line(&mut text).unwrap();
-    fs::remove_dir_all(desk.path("t")).unwrap();
+    // What the recorder makes there meanwhile must go, too.
+    while fs::remove_dir_all(desk.path("t")).is_err_and(|error| error.kind() == std::io::ErrorKind::DirectoryNotEmpty) {
+    }
+    assert!(!desk.path("t").exists());
     child.stdin.take().unwrap().write_all(b"on\n").unwrap();
     stdout.read_to_string(&mut text).unwrap();
     let run = desk.finish(child);

@@ -29,6 +29,7 @@ pub mod launch;
 pub mod limits;
 pub mod lineage;
 mod locate;
+pub mod nested;
 pub mod pack;
 pub mod packed;
 pub mod place;

@@ -33,10 +33,12 @@ pub struct Program {
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// Nothing of this name.
-    #[error("start {}: no such program", name.display())]
+    #[error("start {}: no such program{place}", name.display())]
     NotFound {
         /// As given.
         name: PathBuf,
+        /// Where it was looked for, if the name does not say so.
+        place: String,
     },
     /// It is there but can't be executed.
     #[error("start {}: {why}", path.display())]
@@ -71,7 +73,7 @@ impl Program {
     /// As [`Program::find`].
     pub fn find_as(command: &[OsString], search_path: Option<&OsStr>, from: &Path) -> Result<Self, ProgramError> {
         let Some(name) = command.first().filter(|name| !name.is_empty()) else {
-            return Err(ProgramError::NotFound { name: PathBuf::new() });
+            return Err(ProgramError::NotFound { name: PathBuf::new(), place: String::new() });
         };
         let path = if name.as_bytes().contains(&b'/') {
             check_executable(&from.join(name))?;
@@ -95,13 +97,17 @@ fn search(name: &OsStr, folders: &OsStr, from: &Path) -> Result<PathBuf, Program
             Err(_) => {}
         }
     }
-    Err(refused.unwrap_or_else(|| ProgramError::NotFound { name: name.into() }))
+    let here = from.join(name).is_file();
+    let meant = if here { format!("; of this folder is ./{}", name.display()) } else { String::new() };
+    Err(refused.unwrap_or_else(|| ProgramError::NotFound { name: name.into(), place: format!(" in $PATH{meant}") }))
 }
 
 fn check_executable(path: &Path) -> Result<(), ProgramError> {
     let refuse = |why: String| ProgramError::NotExecutable { path: path.to_owned(), why };
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => ProgramError::NotFound { name: path.to_owned() },
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            ProgramError::NotFound { name: path.to_owned(), place: String::new() }
+        }
         _ => refuse(error.to_string()),
     })?;
     if !metadata.is_file() {
@@ -156,7 +162,8 @@ fn refuse_privileged(path: &Path) -> Result<(), ProgramError> {
 fn loader_of(path: &Path, head: &[u8]) -> Result<PathBuf, ProgramError> {
     let foreign = |why| ProgramError::NotRecordable { path: path.to_owned(), why };
     if !head.starts_with(&elf::ELFMAG) {
-        let why = "not an ELF program and without a #! line".to_owned();
+        let why =
+            "not an ELF program and without a #! line; if it is a script, name its interpreter: sh FILE".to_owned();
         return Err(ProgramError::NotExecutable { path: path.to_owned(), why });
     }
     let sixty_four = head.get(4) == Some(&elf::ELFCLASS64) && head.get(18..20) == Some(&elf::EM_X86_64.to_le_bytes());

@@ -80,6 +80,9 @@ pub enum RecordError {
         /// What the system said.
         cause: io::Error,
     },
+    /// Where the program starts can't be told.
+    #[error("record in the current folder: {0}; go to one that is there")]
+    Folder(io::Error),
     /// The session's own means are not to be had.
     #[error("prepare the recording{}: {}", file_limit::remedy(.0), .0)]
     Session(io::Error),
@@ -114,7 +117,7 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     let RecordOptions { program, runtime, folder, environment, limits, .. } = *options;
     let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
     let held = Held::new().map_err(RecordError::Session)?;
-    let mut manifest = begin_manifest(options).map_err(RecordError::Session)?;
+    let mut manifest = begin_manifest(options)?;
     manifest.environment_recorded = environment;
     // Where the loader is not there the kernel knows best what to say.
     manifest.start = (environment && program.loader.exists()).then(|| starter::choose(&program.path));
@@ -192,11 +195,12 @@ pub(crate) fn common_flags() -> u32 {
     if membarrier_query().contains(both) { flag::MEMBARRIER } else { 0 }
 }
 
-fn begin_manifest(options: &RecordOptions<'_>) -> io::Result<Manifest> {
+fn begin_manifest(options: &RecordOptions<'_>) -> Result<Manifest, RecordError> {
     let RecordOptions { program, version, redacted, .. } = *options;
-    let own = binary::describe(&launch::absolute(&program.executable))?;
+    let own = binary::describe(&launch::absolute(&program.executable)).map_err(RecordError::Session)?;
     let command = program.command.iter().cloned().map(Text::from).collect();
-    let mut manifest = Manifest::new(version, own, command, Text::from(std::env::current_dir()?));
+    let folder = std::env::current_dir().map_err(RecordError::Folder)?;
+    let mut manifest = Manifest::new(version, own, command, Text::from(folder));
     let shown = launch::own_environment().into_iter().map(|(name, value)| {
         let value = redact::redacted(redacted, &name, value);
         (Text::from(name), Text::from(value))
@@ -260,7 +264,8 @@ fn folder_bytes(folder: &Path) -> u64 {
 fn stopped_early(folder: &Path, process: u32) -> bool {
     let mut head = [0; size_of::<FileHeader>()];
     let read = File::open(Series::Recorded.path(folder, process)).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && read_file_header(&head).is_some_and(|header| header.end == end::STOPPED)
+    // Without a header there was no space for that.
+    read.is_err() || read_file_header(&head).is_none_or(|header| header.end == end::STOPPED)
 }
 
 /// Waits a little for processes that are about to end, then tells the rest to stop recording. Returns their number.
