@@ -3,12 +3,14 @@
 use crate::args::{RacesArgs, RacesFormat, RecordArgs};
 use crate::embedded;
 use crate::message;
+use crate::output;
 use crate::pack;
 use crate::record::record_to_folder;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use relive_findings::{Options, Report, Style, Suppressions, Verdict};
 use relive_session::replay::{Allow, Hunt, KnownRaces, MeetError, Meeting, Pass, Replayer};
+use relive_session::signals::Held;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -19,8 +21,11 @@ use std::time::Duration;
 /// Exit statuses: that of `ThreadSanitizer` for races, ours for a replay that went another way.
 const RACES: u8 = 66;
 const DIVERGED: u8 = 125;
-/// A shell's way to say that the user ended something.
-pub(crate) const INTERRUPTED: u8 = 130;
+/// A shell's way to say that a signal ended something.
+const SIGNAL_BASE: i32 = 128;
+
+/// What was made of a recording, or the exit status for the signal by which the user ended that.
+pub(crate) type OrEnded<T> = std::result::Result<T, u8>;
 
 /// Looks for races and prints them.
 pub(crate) fn run(options: &RacesArgs) -> Result<u8> {
@@ -29,16 +34,25 @@ pub(crate) fn run(options: &RacesArgs) -> Result<u8> {
         Some(folder) if folder.is_dir() => fs::canonicalize(folder)?,
         named => pack::find(named.as_deref())?,
     };
-    let Some((report, _)) = look(&folder, options)? else { return Ok(INTERRUPTED) };
-    io::stdout().write_all(printed(&report, options.format, io::stdout().is_terminal())?.as_bytes())?;
+    let report = match look(&folder, options)? {
+        Ok((report, _)) => report,
+        Err(status) => return Ok(status),
+    };
+    let text = printed(&report, options.format, io::stdout().is_terminal())?;
+    output::print(|out| out.write_all(text.as_bytes()))?;
     Ok(status(&report))
 }
 
 /// Looks for races in the recording that was just made, and prints them beside what the program printed.
 pub(crate) fn in_recording(folder: &Path, quiet: bool) -> Result<u8> {
     let options = RacesArgs::of_recording(quiet);
-    let Some((report, _)) = look(folder, &options)? else { return Ok(INTERRUPTED) };
-    io::stderr().write_all(printed(&report, options.format, io::stderr().is_terminal())?.as_bytes())?;
+    let report = match look(folder, &options)? {
+        Ok((report, _)) => report,
+        Err(status) => return Ok(status),
+    };
+    let text = printed(&report, options.format, io::stderr().is_terminal())?;
+    // As with all that is said there, nobody may listen.
+    let _ = io::stderr().write_all(text.as_bytes());
     Ok(status(&report))
 }
 
@@ -47,8 +61,7 @@ fn record_first(options: &RacesArgs) -> Result<PathBuf> {
     Ok(record_to_folder(&recording)?.0)
 }
 
-/// `None` if the user ended it.
-fn look(folder: &Path, options: &RacesArgs) -> Result<Option<(Report, KnownRaces)>> {
+fn look(folder: &Path, options: &RacesArgs) -> Result<OrEnded<(Report, KnownRaces)>> {
     let report = report_options(options)?;
     let allow = Allow { rebuilt: false, processor: options.allow_processor };
     let replayer = Replayer::open(folder, &embedded::runtime()?, allow)?;
@@ -60,24 +73,28 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<Option<(Report, KnownRaces
         );
     }
     let hunt = search(replayer, &report, options)?;
-    if hunt.interrupted.is_some() {
-        return Ok(None);
+    if let Some(signal) = hunt.interrupted {
+        return Ok(Err(ended_by(signal)));
     }
     let report = Report::new(&hunt.found, &report);
     let known = KnownRaces::new(&hunt, &report);
     // Where they can't be kept, they are looked for again when one of them is wanted.
     let _ = known.keep(folder);
-    Ok(Some((report, known)))
+    Ok(Ok((report, known)))
 }
 
-/// The way to one of the recording's races; `None` if the user ended the search. `name` is its number in what was printed
+fn ended_by(signal: i32) -> u8 {
+    (SIGNAL_BASE + signal) as u8
+}
+
+/// The way to one of the recording's races. `name` is its number in what was printed
 /// last, or its fingerprint.
-pub(crate) fn meeting(folder: &Path, name: &str, options: &RacesArgs) -> Result<Option<Meeting>> {
+pub(crate) fn meeting(folder: &Path, name: &str, options: &RacesArgs) -> Result<OrEnded<Meeting>> {
     let known = match KnownRaces::read(folder) {
         Some(known) => known,
         None => match look(folder, options)? {
-            Some((_, known)) => known,
-            None => return Ok(None),
+            Ok((_, known)) => known,
+            Err(status) => return Ok(Err(status)),
         },
     };
     let Some(race) = known.find(name) else {
@@ -91,8 +108,8 @@ pub(crate) fn meeting(folder: &Path, name: &str, options: &RacesArgs) -> Result<
     }
     let allow = Allow { rebuilt: false, processor: options.allow_processor };
     match Replayer::open(folder, &embedded::runtime()?, allow)?.meet(&known, race) {
-        Err(MeetError::Interrupted(_)) => Ok(None),
-        met => Ok(Some(met?)),
+        Err(MeetError::Interrupted(signal)) => Ok(Err(ended_by(signal))),
+        met => Ok(Ok(met?)),
     }
 }
 
@@ -103,6 +120,8 @@ fn search(replayer: Replayer, report: &Options, options: &RacesArgs) -> Result<H
     let (searching, over) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let shown = bar.clone();
+        // Signals are for those who wait for the replay: in this thread they would end us and leave files behind.
+        let held = Held::new()?;
         scope.spawn(move || {
             // The other end is dropped when the search is over.
             while over.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
@@ -112,6 +131,7 @@ fn search(replayer: Replayer, report: &Options, options: &RacesArgs) -> Result<H
             }
             shown.finish_and_clear();
         });
+        drop(held);
         let hunt = replayer.races(report, options.segments, &mut |pass| {
             bar.reset();
             bar.suspend(|| tell(pass, options));

@@ -12,7 +12,9 @@ use relive_session::report::Report;
 use relive_session::signals;
 use relive_session::supervise::Outcome;
 use relive_trace::layout::stop;
+use relive_trace::manifest::FileEntry;
 use relive_trace::recording::{End, Recording};
+use rustix::io::Errno;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 
@@ -97,7 +99,15 @@ fn conclude(replayer: &Replayer, ending: &Ending, options: &ReplayArgs) -> u8 {
             outcome.map_or(0, Outcome::exit_status)
         }
         Ending::Interrupted(signal) => (SIGNAL_BASE + signal) as u8,
-        Ending::Unread => (SIGNAL_BASE + SIGPIPE) as u8,
+        Ending::Unread(Errno::PIPE) => (SIGNAL_BASE + SIGPIPE) as u8,
+        Ending::Unread(error) => {
+            let cause = io::Error::from(*error);
+            message::say(format_args!(
+                "replay {}: show what the program wrote: {cause}; check where the output leads",
+                replayer.folder().display()
+            ));
+            DIVERGED
+        }
         Ending::Shares { process } => {
             message::say(format_args!(
                 "replay {} --process: process {process} shares writable memory with the processes that it makes, which \
@@ -122,7 +132,11 @@ fn why_it_ends(recording: &Recording, outcome: Option<Outcome>) -> String {
         End::Stopped { reason, .. } => Some(reason),
         _ => None,
     });
+    let lacks = |file: &FileEntry| recording.process(file.process).is_none();
     match (stopped, outcome) {
+        (None, Some(Outcome::Exited(_))) if recording.manifest.files.iter().any(lacks) => {
+            "there was no space to record one of its processes".to_owned()
+        }
         (Some(stop::NO_SPACE), _) => "the disk was full".to_owned(),
         (Some(stop::NO_LAUNCHER), _) => "the recorder was killed".to_owned(),
         (Some(stop::CLOSED), _) | (None, Some(Outcome::Exited(_))) => {
@@ -150,7 +164,7 @@ fn repeat(replayer: &Replayer, options: &ReplayArgs, count: u32) -> Result<u8> {
         let mut tap = Tap::new(first.is_none());
         let ending = once(replayer, options, Some(&mut tap))?;
         let status = conclude(replayer, &ending, options);
-        if matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. } | Ending::Unread) {
+        if matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. } | Ending::Unread(_)) {
             return Ok(status);
         }
         let seen = (status, tap.bytes, tap.hash.finish());
@@ -180,7 +194,10 @@ fn repeat(replayer: &Replayer, options: &ReplayArgs, count: u32) -> Result<u8> {
 /// A replay under gdb that stops before the accesses of a race.
 fn at_race(replayer: Replayer, name: &str, options: &ReplayArgs) -> Result<u8> {
     let search = RacesArgs { allow_processor: options.allow_processor, ..RacesArgs::of_recording(options.quiet) };
-    let Some(meeting) = races::meeting(replayer.folder(), name, &search)? else { return Ok(races::INTERRUPTED) };
+    let meeting = match races::meeting(replayer.folder(), name, &search)? {
+        Ok(meeting) => meeting,
+        Err(status) => return Ok(status),
+    };
     let replayer = match replayer.process_of(&meeting) {
         None => replayer,
         Some(process) => replayer.only(process)?,

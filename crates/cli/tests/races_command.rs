@@ -284,7 +284,17 @@ fn files_have_their_recorded_names_wherever_a_replay_finds_them() {
     build_tally(&desk);
     desk.relive(["record", "-q", "--environment", "-o", "old", "--", "./tally"]);
     // Of a program that is made while it is recorded, the trace has a copy.
-    desk.relive(["record", "-q", "--environment", "-o", "young", "--", "sh", "-c", "mkdir sub && cp tally sub && exec sub/tally"]);
+    desk.relive([
+        "record",
+        "-q",
+        "--environment",
+        "-o",
+        "young",
+        "--",
+        "sh",
+        "-c",
+        "mkdir sub && cp tally sub && exec sub/tally",
+    ]);
     assert_eq!(desk.relive(["pack", "-q", "-o", "young.relive", "young"]).status, Some(0));
     let searched = |trace: &str| {
         let run = desk.relive(["races", "-q", "--format", "json", trace]);
@@ -302,6 +312,32 @@ fn files_have_their_recorded_names_wherever_a_replay_finds_them() {
     let text = desk.relive(["races", "-q", "young"]).stdout;
     assert!(text.contains(", global of tally, "), "{text}");
     assert!(text.contains(" then libc-call (event "), "an inner state has no address: {text}");
+}
+
+#[test]
+fn a_search_that_is_ended_leaves_nothing_behind() {
+    let desk = Desk::new();
+    desk.build("long", "int main(void) { for (volatile long i = 0; i < 100000000; i++); return 0; }");
+    desk.relive(["record", "-q", "--environment", "--", "./long"]);
+    let ended = desk.shell(
+        "mkdir tmp; export TMPDIR=\"$PWD/tmp\"
+         \"$RELIVE\" races -q & searcher=$!
+         until cat /proc/$searcher/task/*/children | grep -q .; do :; done
+         kill -TERM $searcher; wait $searcher; echo $?; ls tmp",
+    );
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("143\n", ""));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
+    let desk = Desk::new();
+    build_tally(&desk);
+    desk.relive(["record", "-q", "--environment", "--", "./tally"]);
+    let unread = desk.shell("{ \"$RELIVE\" races -q; echo $? >&2; } | true");
+    assert_eq!((unread.status, unread.stderr.as_str()), (Some(0), "66"));
+    let full = desk.shell("exec \"$RELIVE\" races -q > /dev/full");
+    assert_eq!(full.status, Some(125));
+    assert!(full.stderr.starts_with("relive: write to stdout: No space left"), "{}", full.stderr);
 }
 
 #[test]

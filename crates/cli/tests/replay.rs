@@ -179,6 +179,26 @@ fn a_replay_stops_where_a_deadlocked_process_was_killed() {
 }
 
 #[test]
+fn a_debugger_that_is_not_there_is_told() {
+    let desk = Desk::new();
+    desk.relive(["record", "-q", "true"]);
+    let run = desk.shell("PATH=/nowhere; export PATH; exec \"$RELIVE\" replay --gdb");
+    assert_eq!(run.status, Some(125));
+    assert_snapshot!(run.stderr, @"relive: start gdb: No such file or directory (os error 2); install it, or have it in $PATH");
+}
+
+#[test]
+fn what_cannot_be_shown_is_told() {
+    let desk = Desk::new();
+    desk.relive(["record", "-q", "--environment", "seq", "100000"]);
+    let full = desk.shell("exec \"$RELIVE\" replay > /dev/full");
+    assert_eq!(full.status, Some(125));
+    assert_snapshot!(full.stderr, @"relive: replay DESK/traces/seq-1: show what the program wrote: No space left on device (os error 28); check where the output leads");
+    let closed = desk.shell("exec \"$RELIVE\" replay >&-");
+    assert_eq!((closed.status, closed.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn every_other_way_has_its_own_report() {
     let desk = Desk::new();
     desk.build("switch-program", SWITCH);
@@ -195,7 +215,7 @@ fn every_other_way_has_its_own_report() {
     1: 125
     relive: replay DESK/traces/switch-program-1 diverged: thread 0.0, lock after the last of its 40 recorded events, at DESK/switch-program.c:8 (step)
     relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
-    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; or an input (time, files, sockets): record it with --environment
     2: 125
     relive: replay DESK/traces/switch-program-2 diverged: thread 0.0, after event 20 of 40: spins outside any recorded operation, at DESK/switch-program.c:13 (other_way)
     relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
@@ -203,7 +223,7 @@ fn every_other_way_has_its_own_report() {
     3: 125
     relive: replay DESK/traces/switch-program-3 diverged: thread 0.0, event 21 of 40: create of a thread that the recording does not have, at DESK/switch-program.c:14 (other_way)
     relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
-    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; or an input (time, files, sockets): record it with --environment
     4: 125
     relive: replay DESK/traces/switch-program-4 diverged: thread 0.0, after event 20 of 40: blocks outside any recorded operation, at DESK/switch-program.c:15 (other_way)
     relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
@@ -211,12 +231,12 @@ fn every_other_way_has_its_own_report() {
     5: 125
     relive: replay DESK/traces/switch-program-5 diverged: thread 0.0, after event 21 of 40: it waits, and nobody can go on, at DESK/switch-program.c:16 (other_way)
     relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
-    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; or an input (time, files, sockets): record it with --environment
     6: 125
     relive: replay DESK/traces/switch-program-6 diverged: it was killed by SIGABRT, the recording exited with 0
     relive:   thread 0: 1 of 5 events, is blocked
     relive:   thread 0.0: 20 of 40 events, runs
-    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; or an input (time, files, sockets): record it with --environment
     7: 125
     relive: replay DESK/traces/switch-program-7 diverged: thread 0.0, event 22 of 40: lock, but the object 0x5555555580a0 is not free, at DESK/switch-program.c:8 (step)
     relive:   thread 0: 1 of 5 events, is blocked, at DESK/switch-program.c:31 (main)
@@ -224,7 +244,7 @@ fn every_other_way_has_its_own_report() {
     8: 125
     relive: replay DESK/traces/switch-program-8 diverged: thread 0.0, it ended after 20 of 40 recorded events, at DESK/switch-program.c:31 (main)
     relive:   thread 0: 1 of 5 events, runs, at DESK/switch-program.c:31 (main)
-    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; or an input (time, files, sockets): record it with --environment
     ");
 }
 

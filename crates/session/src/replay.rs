@@ -176,6 +176,9 @@ pub enum ReplayError {
     /// The session's own means are not to be had.
     #[error("prepare the replay{}", file_limit::remedy(.0))]
     Session(#[from] io::Error),
+    /// gdb could not be started.
+    #[error("start gdb: {0}; install it, or have it in $PATH")]
+    Gdb(io::Error),
     /// The program could not be started.
     #[error("start {}: {cause}", path.display())]
     Start {
@@ -321,7 +324,7 @@ impl Replayer {
         self.progress.set(None);
         let ending = ending?;
         let faithful =
-            !matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. } | Ending::Unread);
+            !matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. } | Ending::Unread(_));
         // The watch for a passage compares words in which only replays by timestamps keep the clocks of mutexes.
         let watched = shared.control().survey.answered.load(Relaxed) > 0;
         let not_learnt =

@@ -133,6 +133,8 @@ pub const EINTR: isize = -4;
 pub const EAGAIN: isize = -11;
 /// `EFBIG`, negated.
 pub const EFBIG: isize = -27;
+/// `EBADF`, negated.
+pub const EBADF: isize = -9;
 /// `EPIPE`, negated.
 pub const EPIPE: isize = -32;
 /// `ESRCH`, negated.

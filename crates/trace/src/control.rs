@@ -216,7 +216,7 @@ pub struct Control {
     pub shown_bell: AtomicU32,
     /// Threads that wait for writes of others to be shown.
     pub shown_waiters: AtomicU32,
-    /// 1 once nobody reads what a replay shows.
+    /// The error for which nothing that a replay shows can be written any more: nobody reads it, a full disk.
     pub unread: AtomicU32,
     /// Where a debugger is to be told of a thread (replay).
     pub stops: [Stop; STOPS],

@@ -75,6 +75,26 @@ fn a_full_disk_stops_the_recording_and_not_the_program() {
 }
 
 #[test]
+fn where_there_is_no_space_for_a_new_process_the_replay_ends_in_front_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (small, trace) = (folder.path().join("small"), folder.path().join("trace"));
+    std::fs::create_dir(&small).expect("a mount point");
+    // No limit on files of the launcher is like this: each of them is small enough.
+    let Some(way) = mounting() else { return };
+    let script = format!(
+        "mount -t tmpfs -o size={SMALL} none {small} && {RELIVE} record --environment -o {small}/trace -- \
+         sh -c 'echo 1000 passed; cat /dev/null | cksum; echo done, all'; code=$?; cp -r {small}/trace {}; exit $code",
+        trace.display(),
+        small = small.display(),
+    );
+    let recorded = timed::run(Command::new(way[0]).args(&way[1..]).args(["sh", "-c", &script]), LIMIT);
+    assert_eq!(recorded.code, 0, "the program failed\n{}", recorded.stderr);
+    assert!(recorded.stderr.contains("no space left for the trace"), "{}", recorded.stderr);
+    assert!(recorded.stderr.contains(", not to the end)"), "{}", recorded.stderr);
+    expect_prefix(&trace, &recorded);
+}
+
+#[test]
 fn a_removed_folder_stops_the_recording_and_not_the_program() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = timed::guest(folder.path(), "parade");

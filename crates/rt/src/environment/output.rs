@@ -139,7 +139,7 @@ pub(super) unsafe fn each_piece(
     }
 }
 
-/// Where nobody reads any more there is nothing left to show: the launcher hears of it, and ends the replay.
+/// Where nothing more can be shown, because nobody reads or the disk is full, the launcher hears of it, and ends the replay.
 fn write_all(fd: u32, mut bytes: &[u8]) {
     const PAUSE_MS: u32 = 1;
     let unread = &runtime::session().unread;
@@ -149,12 +149,13 @@ fn write_all(fd: u32, mut bytes: &[u8]) {
             syscall::EAGAIN => {
                 syscall::futex_wait(&AtomicU32::new(0), 0, Some(PAUSE_MS));
             }
-            syscall::EPIPE => {
-                unread.store(1, Ordering::Relaxed);
+            written if written > 0 => bytes = &bytes[written as usize..],
+            // Whoever has closed it wants to see nothing.
+            0 | syscall::EBADF => return,
+            error => {
+                unread.store(error.unsigned_abs() as u32, Ordering::Relaxed);
                 runtime::ring();
             }
-            written if written > 0 => bytes = &bytes[written as usize..],
-            _ => return,
         }
     }
 }

@@ -53,8 +53,7 @@ impl Replayer {
         let executable = root.map_or(program.to_owned(), |root| root.find(program));
         let mut command = gdb::command(&launch, &executable, root.map(Packed::root), script.as_deref(), debugger);
         let _limit = launch.start.as_ref().map(|start| Limit::enter(start.stack));
-        let start = |cause| ReplayError::Start { path: PathBuf::from("gdb"), cause };
-        let watched = Watched::new(held.released(|| command.spawn()).map_err(start)?)?;
+        let watched = Watched::new(held.released(|| command.spawn()).map_err(ReplayError::Gdb)?)?;
         let run =
             Run { replayer: self, shared: &shared, watched: &watched, held: &held, service: &service, rule: &rule };
         let outcome = until_gdb_ends(&run, 0, &mut tell)?;
@@ -107,7 +106,7 @@ impl Replayer {
         let pid = pid_of(shared, self.first_thread(number));
         let mut command = gdb::attach(pid, program.as_deref(), script, debugger);
         let started = held.released(|| command.spawn());
-        started.map_err(|cause| ReplayError::Start { path: PathBuf::from("gdb"), cause })
+        started.map_err(ReplayError::Gdb)
     }
 }
 

@@ -6,6 +6,7 @@ use super::{
 };
 use relive_trace::control::{IN_USE, TurnSlot, cause, flag, turn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// How a replay ended.
@@ -24,8 +25,8 @@ pub enum Ending {
     Diverged(Box<Report>),
     /// The user ended it with this signal.
     Interrupted(i32),
-    /// Nobody reads what it shows any more.
-    Unread,
+    /// What it shows can't be written any more, for this reason: mostly that nobody reads it (`EPIPE`).
+    Unread(Errno),
 }
 
 /// After all that was recorded of a process that was killed from outside, what it still computes can't be told from what
@@ -69,7 +70,7 @@ impl Run<'_> {
                     }
                     Some(self.reported())
                 }
-                Woken::Tick if self.is_unread() => Some(Ending::Unread),
+                Woken::Tick if self.unread().is_some() => self.unread(),
                 Woken::Tick => self.look(&mut watch),
             };
             if let Some(ending) = ending {
@@ -140,13 +141,18 @@ impl Run<'_> {
         if let (Some(signal), true) = (self.held.last(), Some(outcome) != self.recorded()) {
             return Ending::Interrupted(signal);
         }
-        if self.is_unread() || (outcome == UNREAD && Some(outcome) != self.recorded() && is_pipe_broken()) {
-            return Ending::Unread;
+        if outcome == UNREAD && Some(outcome) != self.recorded() && is_pipe_broken() {
+            return Ending::Unread(Errno::PIPE);
+        }
+        if let Some(unread) = self.unread() {
+            return unread;
         }
         let alarmed = || self.shared.control().divergence.claimed.load(Acquire) == 2;
         while self.others_live() && !alarmed() {
+            if let Some(unread) = self.unread() {
+                return unread;
+            }
             match self.look(watch) {
-                _ if self.is_unread() => return Ending::Unread,
                 Some(Ending::RecordingEnds(_)) => break,
                 Some(ending) => return ending,
                 None => std::thread::sleep(TICK / 10),
@@ -158,8 +164,9 @@ impl Run<'_> {
         self.compare(outcome, watch)
     }
 
-    fn is_unread(&self) -> bool {
-        self.shared.control().unread.load(Relaxed) != 0
+    fn unread(&self) -> Option<Ending> {
+        let error = self.shared.control().unread.load(Relaxed);
+        (error != 0).then(|| Ending::Unread(Errno::from_raw_os_error(error.cast_signed())))
     }
 
     fn compare(&self, outcome: Outcome, watch: &Watch) -> Ending {
@@ -184,7 +191,7 @@ impl Run<'_> {
         match verdict {
             Verdict::AtEnd if self.cut_short() => here(),
             Verdict::AtEnd if still >= AFTER_EXIT => Some(diverged(self.scene().stuck(self.going_on()))),
-            Verdict::Stuck(_) if complete && self.cut_short() => here(),
+            Verdict::Stuck(_) if (complete && self.cut_short()) || self.lacks_processes() => here(),
             Verdict::Stuck(stuck) => Some(diverged(self.scene().stuck(stuck))),
             Verdict::Going if complete && self.killed_from_outside() && self.has_done_enough(watch, now) => here(),
             // Threads that go on without any operation, a little at a time, neither rest nor spin.
@@ -219,6 +226,12 @@ impl Run<'_> {
         !matches!(self.recorded(), Some(Outcome::Exited(_)))
             || self.is_cut()
             || self.replayer.cast.processes(self.replayer.recording()).any(|process| process.end == End::Live)
+    }
+
+    /// Of some process there was no space for even its beginning: whoever waits for what it did waits for good.
+    fn lacks_processes(&self) -> bool {
+        let recording = self.replayer.recording();
+        recording.manifest.files.iter().any(|file| recording.process(file.process).is_none())
     }
 
     fn is_cut(&self) -> bool {
