@@ -20,6 +20,9 @@ const STANDS_MAX: usize = 16;
 const NOT_RECORDED: &str = "an order that this level does not record (inline atomics, a hand-made lock, raw futex \
                             calls), or a data race";
 
+/// What a recording without its environment does not have.
+const NO_INPUTS: &str = "; or an input (time, files, sockets): record it with --environment";
+
 /// A divergence in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -150,7 +153,7 @@ impl<'a> Scene<'a> {
     /// The process ended in another way than recorded.
     pub(crate) fn ended(mut self, recorded: Outcome, found: Outcome) -> Report {
         let headline = format!("it {}, the recording {}", describe(found), describe(recorded));
-        let likely = NOT_RECORDED.to_owned();
+        let likely = self.with_inputs(NOT_RECORDED.to_owned());
         Report { headline, stands: self.stands(u32::MAX), likely }
     }
 
@@ -170,7 +173,14 @@ impl<'a> Scene<'a> {
     fn finish(mut self, thread: u32, what: &str, place: Option<String>, likely: String) -> Report {
         let at = place.map(|place| format!(", at {place}")).unwrap_or_default();
         let headline = format!("thread {}, {what}{at}", self.recording.name(thread));
+        let likely = self.with_inputs(likely);
         Report { headline, stands: self.stands(thread), likely }
+    }
+
+    /// Which way a program goes depends on its inputs, too.
+    fn with_inputs(&self, likely: String) -> String {
+        let inputs = likely == NOT_RECORDED && !self.recording.manifest.environment_recorded;
+        if inputs { likely + NO_INPUTS } else { likely }
     }
 
     fn stands(&mut self, except: u32) -> Vec<String> {
