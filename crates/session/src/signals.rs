@@ -7,6 +7,7 @@
 use crate::file_limit::OfPrograms;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use relive_sys::caught::Caught;
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -43,9 +44,11 @@ impl Held {
 
     /// Runs `start` with the signal mask and the limit on files as they were before: a program started there inherits
     /// them.
-    /// A signal that comes meanwhile ends us, with nothing recorded yet.
+    /// A signal that comes meanwhile comes again when it is held: the program may run before `start` returns.
     pub fn released<T>(&self, start: impl FnOnce() -> T) -> T {
         let held = SigSet::thread_get_mask();
+        let numbers = HELD.map(|signal| signal as i32);
+        let caught = Caught::begin(&numbers);
         let _ = self.before.thread_set_mask();
         let limit = OfPrograms::enter();
         let result = start();
@@ -53,6 +56,7 @@ impl Held {
         if let Ok(held) = held {
             let _ = held.thread_set_mask();
         }
+        drop(caught);
         result
     }
 
@@ -101,6 +105,8 @@ pub fn name(number: i32) -> String {
 mod tests {
     use super::{Held, name};
     use nix::sys::signal::{Signal, raise};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
 
     #[test]
     fn a_signal_that_a_process_sent_is_forwarded_and_does_not_end_us() {
@@ -110,6 +116,17 @@ mod tests {
         assert_eq!(held.to_forward(), [15]);
         raise(Signal::SIGHUP).unwrap();
         drop(held);
+    }
+
+    #[test]
+    fn a_signal_that_comes_while_a_program_is_started_is_held() {
+        let held = Held::new().unwrap();
+        let twice = held.released(|| {
+            raise(Signal::SIGTERM).unwrap();
+            raise(Signal::SIGUSR1).unwrap();
+            Command::new("sh").args(["-c", "kill -TERM $$"]).status().unwrap().signal()
+        });
+        assert_eq!((twice, held.to_forward()), (Some(15), vec![10, 15]));
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub mod wake;
 #[cfg(not(loom))]
 mod bytes;
 #[cfg(not(loom))]
+pub mod caught;
+#[cfg(not(loom))]
 pub mod decode;
 #[cfg(not(loom))]
 pub mod dispatch;

@@ -32,6 +32,11 @@ pub struct Info {
 const _: () = assert!(size_of::<Info>() == 128);
 
 impl Info {
+    /// With nothing but a number and a code.
+    pub(crate) fn new(number: i32, code: i32) -> Self {
+        Self { number, error: 0, code, gap: 0, pid: 0, uid: 0, value: 0, rest: [0; 12] }
+    }
+
     /// The address that a fault is about.
     pub fn address(&self) -> usize {
         self.pid as u32 as usize | (self.uid as usize) << 32
