@@ -149,6 +149,23 @@ fn libraries_of_libraries_are_found_by_their_run_path() {
 }
 
 #[test]
+fn a_program_for_another_processor_is_told_as_recording_it_would() {
+    let workshop = Workshop::new();
+    let program = workshop.build("gcc", "narrow", "int main(void) { return 0; }", &[]);
+    let mut content = fs::read(&program).expect("the program");
+    // The class of a 32-bit file.
+    content[4] = 1;
+    fs::write(&program, content).expect("the program");
+    for command in ["doctor", "record"] {
+        let mut relive = Command::cargo_bin("relive").expect("the binary");
+        let output = relive.arg(command).arg(&program).output().expect("relive starts");
+        let line = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(line.contains(": it is not a 64-bit x86 program; build it for x86-64"), "{line}");
+        assert_eq!((output.status.code(), line.lines().count()), (Some(125), 1), "{line}");
+    }
+}
+
+#[test]
 fn what_is_no_program_gets_one_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = folder.path().join("text");

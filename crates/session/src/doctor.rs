@@ -72,12 +72,15 @@ pub struct ProgramReport {
 pub fn check_program(name: &OsString) -> Result<ProgramReport, DoctorError> {
     let (path, not_recordable) = match Program::find(std::slice::from_ref(name)) {
         Ok(program) => (program.executable, None),
-        Err(ProgramError::NotRecordable { path, why }) => (path, Some(why.to_owned())),
+        Err(ProgramError::NotRecordable { path, why }) => (path, Some(why)),
         Err(other) => return Err(other.into()),
     };
     let bytes = fs::read(&path).map_err(|cause| DoctorError::Read { path: path.clone(), cause })?;
-    let main = module::read(&path, &bytes, Role::Program)
-        .map_err(|cause| DoctorError::Damaged { path: path.clone(), cause })?;
+    let main = module::read(&path, &bytes, Role::Program).map_err(|cause| match not_recordable {
+        // A program for another processor is as sound as any.
+        Some(why) => ProgramError::NotRecordable { path: path.clone(), why }.into(),
+        None => DoctorError::Damaged { path: path.clone(), cause },
+    })?;
     let mut search = Search::from_environment();
     let mut missing = Vec::new();
     let mut modules = vec![main];
@@ -96,8 +99,9 @@ pub fn check_program(name: &OsString) -> Result<ProgramReport, DoctorError> {
             None => missing.push(name),
         }
     }
-    let verdicts = verdict::reach(not_recordable.as_deref(), &modules, &missing);
+    let verdicts = verdict::reach(not_recordable, &modules, &missing);
     let program = path.to_string_lossy().into_owned();
+    let not_recordable = not_recordable.map(str::to_owned);
     Ok(ProgramReport { program, not_recordable, modules, missing, verdicts })
 }
 
