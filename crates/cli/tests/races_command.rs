@@ -54,6 +54,8 @@ fn a_recording_can_be_followed_by_the_search() {
     let block = desk.relive(["record", "-q", "--then", "races", "--", "./block"]);
     assert_eq!(block.status, Some(3), "a failure of the program itself is told first");
     assert!(block.stderr.starts_with("1 data race\n"), "{}", block.stderr);
+    let said = desk.relive(["record", "-q", "--then", "races", "--", "sh", "-c", "echo said >&2"]);
+    assert_eq!((said.status, &*said.stderr), (Some(0), "said\nno data races"), "once, while it is recorded");
     let ordered = desk.relive(["record", "-q", "--then", "races", "--", "./ordered"]);
     assert_eq!((ordered.status, &*ordered.stderr), (Some(0), "no data races"));
 }

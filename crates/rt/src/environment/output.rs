@@ -14,6 +14,7 @@ use relive_sys::syscall::number::{
     COPY_FILE_RANGE, PWRITE64, PWRITEV, PWRITEV2, SENDFILE, SENDTO, SPLICE, WRITE, WRITEV,
 };
 use relive_sys::{signal, syscall};
+use relive_trace::control::flag;
 
 /// Descriptors that an image starts with.
 const STANDARD: usize = 3;
@@ -142,6 +143,10 @@ pub(super) unsafe fn each_piece(
 /// Where nothing more can be shown, because nobody reads or the disk is full, the launcher hears of it, and ends the replay.
 fn write_all(fd: u32, mut bytes: &[u8]) {
     const PAUSE_MS: u32 = 1;
+    // Who looks for races has seen what the program prints when it was recorded.
+    if runtime::has_flag(flag::RACES | flag::RACES_WATCHED) {
+        return;
+    }
     let unread = &runtime::session().unread;
     while !bytes.is_empty() && unread.load(Ordering::Relaxed) == 0 {
         match signal::write_unsignalled(fd, bytes) {
