@@ -20,8 +20,9 @@ const STANDS_MAX: usize = 16;
 const NOT_RECORDED: &str = "an order that this level does not record (inline atomics, a hand-made lock, raw futex \
                             calls), or a data race";
 
+const NOT_AT_THIS_LEVEL: &str = "this order was not recorded at this level";
 /// What a recording without its environment does not have.
-const NO_INPUTS: &str = "; or an input (time, files, sockets): record it with --environment";
+const NO_INPUTS: &str = "; or an input (time, files, sockets, signals): record it with --environment";
 
 /// A divergence in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +132,7 @@ impl<'a> Scene<'a> {
         let name = self.recording.name(thread);
         let outside = |does: &str| {
             let what = format!("after event {event} of {total}: {does} outside any recorded operation");
-            (what, format!("thread {name} {does} at {at}: this order was not recorded at this level"))
+            (what, format!("thread {name} {does} at {at}: {NOT_AT_THIS_LEVEL}"))
         };
         let (what, likely) = match stuck {
             Stuck::AllWait { .. } => {
@@ -179,7 +180,8 @@ impl<'a> Scene<'a> {
 
     /// Which way a program goes depends on its inputs, too.
     fn with_inputs(&self, likely: String) -> String {
-        let inputs = likely == NOT_RECORDED && !self.recording.manifest.environment_recorded;
+        let order = likely == NOT_RECORDED || likely.ends_with(NOT_AT_THIS_LEVEL);
+        let inputs = order && !self.recording.manifest.environment_recorded;
         if inputs { likely + NO_INPUTS } else { likely }
     }
 
