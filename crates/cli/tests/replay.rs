@@ -249,6 +249,29 @@ fn every_other_way_has_its_own_report() {
 }
 
 #[test]
+fn functions_are_named_without_their_arguments() {
+    let source = r#"
+#include <pthread.h>
+#include <string>
+#include <unistd.h>
+#include <vector>
+template <class T> __attribute__((noinline)) void spin(const std::vector<T> &, int from) { for (volatile int i = from;; i++); }
+int main() {
+    pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&m);
+    if (access("switch", F_OK) == 0) spin(std::vector<std::string>(), 1);
+    pthread_mutex_unlock(&m);
+}"#;
+    let desk = Desk::new();
+    fs::write(desk.path("spins.cc"), source).unwrap();
+    assert_eq!(desk.shell("g++ -g -O1 -pthread -o spins spins.cc && \"$RELIVE\" record -q ./spins").status, Some(0));
+    fs::write(desk.path("switch"), "").unwrap();
+    let replayed = desk.relive(["replay"]);
+    assert_eq!(replayed.status, Some(125));
+    assert!(replayed.stderr.contains(" at DESK/spins.cc:6 (spin)\n"), "{}", replayed.stderr);
+}
+
+#[test]
 fn a_learnt_order_that_leads_elsewhere_is_tried_by_timestamps_before_the_report() {
     let desk = Desk::new();
     desk.build("switch-program", SWITCH);

@@ -2,6 +2,7 @@
 
 use crate::replay::Recorded;
 use addr2line::Loader;
+use relive_findings::places::short;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
@@ -111,7 +112,11 @@ impl Places {
 fn function(loader: &Loader, probe: u64) -> Option<String> {
     let inner = loader.find_frames(probe).ok().and_then(|mut frames| frames.next().ok().flatten());
     let named = inner.and_then(|frame| Some(frame.function?.demangle().ok()?.into_owned()));
-    named.or_else(|| loader.find_symbol(probe).map(|symbol| addr2line::demangle_auto(symbol.into(), None).into_owned()))
+    let symbol = || loader.find_symbol(probe).map(|symbol| addr2line::demangle_auto(symbol.into(), None).into_owned());
+    let name = named.or_else(symbol)?;
+    // Parameters and template arguments of C++ fill more lines than a report has.
+    let short = short(&name);
+    Some(short.strip_suffix("()").unwrap_or(&short).to_owned())
 }
 
 fn load(path: &Path) -> Option<(Loader, bool)> {
