@@ -1,0 +1,68 @@
+//! What the kernel says of an open file.
+//!
+//! Apart from the calls because here is what a file is known by.
+
+use super::{number, syscall3};
+
+/// What the kernel says of an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Device and inode.
+    pub identity: [u64; 2],
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Last change of its contents: seconds and nanoseconds.
+    pub changed: [u64; 2],
+    /// Last change of anything about it, names and permissions included: seconds and nanoseconds.
+    pub status_changed: [u64; 2],
+}
+
+/// What the kernel says of an open file; `None` if the descriptor is not open.
+pub fn file_stat(fd: u32) -> Option<Stat> {
+    let mut stat = [0u64; 18];
+    // SAFETY: the kernel fills at most a struct stat, which has this size on x86-64.
+    let result = unsafe { syscall3(number::FSTAT, fd as usize, stat.as_mut_ptr() as usize, 0) };
+    let found = Stat {
+        identity: [stat[0], stat[1]],
+        mode: stat[3] as u32,
+        size: stat[6],
+        changed: [stat[11], stat[12]],
+        status_changed: [stat[13], stat[14]],
+    };
+    (result == 0).then_some(found)
+}
+
+/// Type and permission bits of an open file.
+pub fn file_mode(fd: u32) -> Option<u32> {
+    file_stat(fd).map(|stat| stat.mode)
+}
+
+impl Stat {
+    /// Names so many bytes of the file from an offset on, as they are now; never 0.
+    pub fn part(&self, length: usize, offset: usize) -> u64 {
+        const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
+        let times = [self.changed, self.status_changed];
+        let parts = [self.identity, times[0], times[1], [self.size, length as u64], [offset as u64, 0]];
+        let mix = |hash: u64, part: &u64| (hash ^ part).wrapping_mul(PRIME).rotate_left(29);
+        parts.as_flattened().iter().fold(PRIME, mix) | 1
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_regular(&self) -> bool {
+        const TYPE: u32 = 0o170_000;
+        const REGULAR: u32 = 0o100_000;
+        self.mode & TYPE == REGULAR
+    }
+}
+
+/// Bytes of an open regular file.
+pub fn file_size(fd: u32) -> Option<u64> {
+    file_stat(fd).filter(Stat::is_regular).map(|stat| stat.size)
+}
+
+/// Device and inode of an open file.
+pub fn file_identity(fd: u32) -> Option<[u64; 2]> {
+    file_stat(fd).map(|stat| stat.identity)
+}
