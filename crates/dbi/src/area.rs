@@ -15,7 +15,7 @@ use crate::assembler::Operand;
 use core::mem::offset_of;
 
 /// Words for a tool.
-pub const TOOL_WORDS: usize = 64;
+pub const TOOL_WORDS: usize = 72;
 /// Registers of the program that can be elsewhere at a time, for the sake of inserted code.
 pub(crate) const SPILLS: usize = 4;
 /// Registers that a tool's routine can have.
@@ -126,7 +126,7 @@ pub(crate) const VECTORS: usize = offset_of!(Area, vectors);
 /// # Panics
 /// If there is no such word.
 pub const fn tool_word(index: usize) -> Operand {
-    assert!(index < TOOL_WORDS, "a tool has 64 words");
+    assert!(index < TOOL_WORDS, "a tool has 72 words");
     Operand::area(offset_of!(Area, tool) + index * 8)
 }
 
@@ -135,7 +135,7 @@ pub const fn tool_word(index: usize) -> Operand {
 /// # Panics
 /// If there is no such word.
 pub const fn tool_offset(index: usize) -> i32 {
-    assert!(index < TOOL_WORDS, "a tool has 64 words");
+    assert!(index < TOOL_WORDS, "a tool has 72 words");
     (WORDS + index * 8) as i32
 }
 

@@ -3,7 +3,7 @@
 //! `relive_dbi_leave` is where the cache jumps when it needs us. It keeps everything
 //! the program has in registers, the vector registers included, because what it calls
 //! is compiled like any other code; it uses the area's own stack, and puts everything
-//! back on its way to the area's target. x87 state stays in the processor: nothing
+//! back on its way to the area's target; but for visits where nobody needs vector registers. x87 state stays in the processor: nothing
 //! here computes with it.
 //!
 //! `relive_dbi_go` begins with the area's context, and takes the vector registers as
@@ -12,7 +12,8 @@
 
 pub(crate) mod border;
 
-use crate::area::{Area, BLOCKED, CONTEXT, LEAVE, MASK, SERVE, STACK, TARGET, VECTOR_MASK, VECTORS};
+use crate::area::{Area, BLOCKED, CONTEXT, EXIT, LEAVE, MASK, SERVE, STACK, TARGET, VECTOR_MASK, VECTORS};
+use crate::routine::VISIT_PLAINLY;
 use core::arch::{asm, global_asm};
 use relive_sys::syscall::syscall6;
 
@@ -53,6 +54,8 @@ global_asm!(
     "mov gs:[{context} + 104], r13",
     "mov gs:[{context} + 112], r14",
     "mov gs:[{context} + 120], r15",
+    "cmp dword ptr gs:[{exit}], {plainly}",
+    "je 4f",
     "mov eax, gs:[{mask}]",
     "xor edx, edx",
     "xsave64 gs:[{vectors}]",
@@ -101,6 +104,10 @@ global_asm!(
     ".globl relive_dbi_open_end",
     ".hidden relive_dbi_open_end",
     "relive_dbi_open_end:",
+    "4:",
+    "mov rdi, gs:[0]",
+    "call qword ptr gs:[{serve}]",
+    "jmp relive_dbi_load",
     ".balign 16",
     ".globl relive_dbi_go",
     ".hidden relive_dbi_go",
@@ -176,6 +183,8 @@ global_asm!(
     mask = const VECTOR_MASK,
     vectors = const VECTORS,
     serve = const SERVE,
+    exit = const EXIT,
+    plainly = const VISIT_PLAINLY as i32,
     target = const TARGET,
     blocked = const BLOCKED,
     signal_mask = const MASK,

@@ -12,7 +12,7 @@ use crate::host::{After, Host};
 use crate::layout::Rights;
 use crate::memory::{Elsewhere, ToolMemory};
 use crate::process::Process;
-use crate::routine::VISIT;
+use crate::routine::{VISIT, VISIT_PLAINLY};
 use crate::stubs::INDIRECT;
 use crate::tool::Tool;
 use crate::translate::Way;
@@ -276,6 +276,11 @@ impl<H: Host, T: Tool> Engine<H, T> {
         if area.exit == INDIRECT {
             let ip = area.target;
             return self.find(area, ip, Some(INDIRECT));
+        }
+        if area.exit == VISIT_PLAINLY {
+            area.target = area.back;
+            let context = Context { ip: area.back, ..area.context };
+            return self.visit(area, context);
         }
         if area.exit == VISIT {
             let mut context = Context { ip: area.back, ..area.context };

@@ -80,6 +80,18 @@ impl<'w, 'a> Inserter<'w, 'a> {
         }
     }
 
+    /// Lets the inserted code read what the program has in `register`, which is not lent.
+    pub fn read(&mut self, register: Gpr) {
+        self.writer.bring_back(GprSet::NONE.with(register), true);
+        self.used = self.used.with(register);
+    }
+
+    /// The program reads no flags before it changes them: here a function begins or returns (System V ABI, 3.2.1). So the
+    /// inserted code may change them.
+    pub fn no_flags_are_read(&mut self) {
+        self.live.flags = 0;
+    }
+
     /// Writes code that puts the address of `access` into `into`, a register from [`Self::scratch`]. Flags stay.
     /// `false`, and no code, for a scattered access.
     pub fn address(&mut self, access: &Access<'_>, into: Gpr) -> bool {

@@ -80,7 +80,7 @@ fn place(area: NonNull<u8>, reserve: Reserve, offset: isize) -> NonNull<u64> {
 
 #[inline]
 fn word_place(area: NonNull<u8>, index: usize) -> NonNull<u64> {
-    assert!(index < TOOL_WORDS, "a tool has 64 words");
+    assert!(index < TOOL_WORDS, "a tool has 72 words");
     // SAFETY: the words are part of the area.
     unsafe { area.add(WORDS + index * 8).cast() }
 }

