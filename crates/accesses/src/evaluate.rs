@@ -7,6 +7,7 @@
 mod states;
 mod strings;
 
+use crate::calls;
 use crate::layout::{LINE_BITS, ones, word};
 use crate::segment::{LockedBytes, Segment};
 use crate::stored::{self, Stored};
@@ -35,6 +36,8 @@ pub(crate) fn visit<S: Sink>(accesses: &Accesses<'_, S>, visit: &mut Visit<'_>) 
         Class::Scattered => found.scattered(accesses, visit),
         Class::State => states::visit(&found, accesses, visit),
         Class::Translate => found.touch(accesses, visit, found.context.general[0] & 0xFF, 1),
+        Class::Returned => calls::returned(accesses, visit),
+        Class::Left => calls::left(accesses, visit),
         Class::Unknown => accesses.tables.count_unknown(u16::from_le_bytes([what.element, what.lanes])),
     }
 }

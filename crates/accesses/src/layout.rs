@@ -97,6 +97,15 @@ pub(crate) mod word {
     pub(crate) const PLAIN_COUNT: usize = 16;
     /// What the tables' count of changes was then.
     pub(crate) const CHANGES: usize = PLAIN + PLAIN_COUNT;
+    /// From where to where the library's code is whose functions are followed.
+    pub(crate) const LIBRARY: usize = CHANGES + 1;
+    pub(crate) const LIBRARY_END: usize = LIBRARY + 1;
+    /// Where the stack pointer is when the call returns that is followed; 0 if none is.
+    pub(crate) const RETURNS: usize = LIBRARY_END + 1;
+    /// Which function that is, its first arguments, and the first two words of its `va_list`.
+    pub(crate) const FUNCTION: usize = RETURNS + 1;
+    pub(crate) const ARGUMENTS: usize = FUNCTION + 1;
+    pub(crate) const LIST: usize = ARGUMENTS + crate::calls::ARGUMENTS;
 }
 
 /// The index of the line that has `address`.

@@ -12,6 +12,7 @@
 //! - [`Tables`]: what the threads share: watched lines, and memory that shares a place
 //!   in the shadow with other memory.
 //! - [`Segment`]: what the calling thread touched.
+//! - [`Followed`] and [`Returned`]: functions that are looked at as a whole, when they return.
 //!
 //! A byte that a segment read and wrote is reported as written. What `lock` and `xchg`
 //! access is reported apart, and neither as read nor as written: those bytes are
@@ -21,6 +22,7 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+mod calls;
 mod check;
 mod classify;
 pub mod elsewhere;
@@ -35,6 +37,7 @@ mod stored;
 mod tables;
 mod what;
 
+pub use calls::{Followed, Returned};
 pub use processor::Bits;
 pub use segment::{LockedBytes, Segment, WatchedAccess};
 pub use stored::Stored;
@@ -44,6 +47,7 @@ pub use what::Kind;
 use check::Manner;
 use check::Wanted;
 use classify::{Piece, pieces};
+use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use iced_x86::{Mnemonic, OpKind, Register};
@@ -74,6 +78,33 @@ pub trait Sink: Sync + Sized {
     /// instructions are looked at. Whoever says so flushes that code when it is over.
     fn is_alone(&self) -> bool {
         false
+    }
+
+    /// The function that begins at `ip`, if its calls are to be told to [`Self::returned`]. Asked when it is translated.
+    fn followed(&self, ip: u64) -> Option<Followed> {
+        let _ = ip;
+        None
+    }
+
+    /// Whether such a function may return by the `ret` at `ip`.
+    fn may_return(&self, ip: u64) -> bool {
+        let _ = ip;
+        false
+    }
+
+    /// The code from which no call is followed.
+    fn library(&self) -> Range<u64> {
+        0..0
+    }
+
+    /// A followed function is about to return. `touch` takes what it read and wrote.
+    fn returned(&self, call: &Returned, touch: &mut dyn FnMut(Range<u64>, Kind)) {
+        let _ = (call, touch);
+    }
+
+    /// A call of the function with this number was left in another way, or interrupted by a call that is followed.
+    fn left(&self, number: u32) {
+        let _ = number;
     }
 
     /// The thread's log is full in the middle of a segment. All of it must be taken, lines and locked bytes, as at the
@@ -235,6 +266,9 @@ impl<S: Sink> Tool for Accesses<'_, S> {
 
     fn instrument(&self, site: &Site<'_>, insert: &mut Inserter<'_, '_>) {
         self.count(site, insert);
+        if !self.sink.is_alone() {
+            calls::insert(&self.sink, site, insert);
+        }
         if self.sink.is_alone() && !site.is_locked() || !self.sink.observes(site.ip()) {
             return;
         }
@@ -300,6 +334,7 @@ impl<S: Sink> Tool for Accesses<'_, S> {
         for (word, value) in words {
             memory.set_word(word, value);
         }
+        calls::attach(memory, &self.sink.library());
         segment::forget_plain(memory);
         for number in 0..word::SPAN_COUNT {
             memory.set_word(word::SPANS + number, ones(layout::span_bytes(number)));

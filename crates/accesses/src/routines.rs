@@ -1,9 +1,10 @@
 //! The routines that all blocks share: what happens where a check did not pass.
 //!
 //! There is one for each usual size that is read or written, one of each kind for all
-//! other sizes, and one for what locked instructions touch. The block left the address
-//! in a word of the tool.
+//! other sizes, one for what locked instructions touch, and two for calls that are
+//! followed. The block left the address in a word of the tool.
 
+use crate::calls::FLOATING;
 use crate::check::{Manner, index_of, line_at, to_written};
 use crate::layout::{LINE_BITS, RECENT, plain_at, span_word, tool, word};
 use crate::processor::Bits;
@@ -22,6 +23,10 @@ pub(crate) enum Routine {
     /// For the bytes in the tool's word `SPAN`.
     Other(Kind),
     Locked,
+    /// A followed function returns.
+    Returned,
+    /// Another call is about to be followed.
+    Left,
 }
 
 impl Routine {
@@ -40,6 +45,8 @@ impl Routine {
             Self::Usual(kind, size) => kind as usize * SIZES + size,
             Self::Other(kind) => 2 * SIZES + kind as usize,
             Self::Locked => 2 * SIZES + 2,
+            Self::Returned => 2 * SIZES + 3,
+            Self::Left => 2 * SIZES + 4,
         }
     }
 }
@@ -55,6 +62,8 @@ pub(crate) fn write(w: &mut RoutineWriter<'_, '_>, how: Manner) {
         usual(w, how, kind, None);
     }
     locked(w);
+    returned(w, how);
+    left(w);
 }
 
 const ADDRESS: Gpr = Gpr::RAX;
@@ -221,6 +230,31 @@ fn locked(w: &mut RoutineWriter<'_, '_>) {
     code.bind(known);
     w.back();
     leave(w, [Some(special), Some(full)], What::new(Class::Keyed, Kind::Locked, 1));
+}
+
+/// A visit does all of it: where nobody asks for registers, and none has a result but rax and rdx, plainly.
+fn returned(w: &mut RoutineWriter<'_, '_>, how: Manner) {
+    let number = w.begin(1);
+    debug_assert_eq!(number, Routine::Returned.number());
+    let what = What::new(Class::Returned, Kind::Read, 0);
+    if how.exact {
+        return leave(w, [], what);
+    }
+    let code = w.code();
+    // The highest byte of the word's lower half.
+    code.test(Operand::area(relive_dbi::tool_offset(word::FUNCTION) as usize + 3), (FLOATING >> 24) as u8);
+    let floating = code.jump_if(Condition::NotEqual);
+    code.constant(ADDRESS, what.pack());
+    code.store(tool(word::WHAT), ADDRESS);
+    w.leave_plainly();
+    leave(w, [Some(floating)], what);
+}
+
+/// A visit does all of it.
+fn left(w: &mut RoutineWriter<'_, '_>) {
+    let number = w.begin(1);
+    debug_assert_eq!(number, Routine::Left.number());
+    leave(w, [], What::new(Class::Left, Kind::Read, 0));
 }
 
 /// Where a visit does what is left.

@@ -42,11 +42,15 @@ pub(crate) enum Class {
     State,
     /// The byte that `al` chooses.
     Translate,
+    /// None: a function that is followed returns.
+    Returned,
+    /// None: another function begins before one returned that is followed.
+    Left,
     /// Nobody knows; `element` and `lanes` are the mnemonic's number.
     Unknown,
 }
 
-const CLASSES: [Class; 13] = [
+const CLASSES: [Class; 15] = [
     Class::Plain,
     Class::Span,
     Class::Keyed,
@@ -59,6 +63,8 @@ const CLASSES: [Class; 13] = [
     Class::Scattered,
     Class::State,
     Class::Translate,
+    Class::Returned,
+    Class::Left,
     Class::Unknown,
 ];
 

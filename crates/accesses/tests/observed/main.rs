@@ -11,6 +11,7 @@ mod process;
 #[allow(dead_code)]
 mod program;
 
+mod calls;
 mod functions;
 mod instructions;
 mod observe;

@@ -3,13 +3,15 @@
 //! Apart because every test of this binary begins here.
 
 use crate::process::{Code, Distance, Here, attach, engine_in, memory};
-use relive_accesses::{Accesses, Bits, Later, LockedBytes, Segment, Sink, Tables, WatchedAccess};
+use relive_accesses::{
+    Accesses, Bits, Followed, Kind, Later, LockedBytes, Returned, Segment, Sink, Tables, WatchedAccess,
+};
 use relive_dbi::{Context, Engine, Thread};
 use relive_race::Line;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What happened to bytes: addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,6 +82,11 @@ pub(crate) struct Keep {
     pub(crate) unseen: std::ops::Range<u64>,
     /// Whether there is one thread.
     pub(crate) alone: AtomicBool,
+    /// A library, its functions that are followed, and what was told of their calls.
+    pub(crate) library: std::ops::Range<u64>,
+    pub(crate) functions: Vec<(u64, Followed)>,
+    pub(crate) returned: Mutex<Vec<Returned>>,
+    pub(crate) left: AtomicUsize,
 }
 
 impl Sink for Keep {
@@ -89,6 +96,32 @@ impl Sink for Keep {
 
     fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)
+    }
+
+    fn followed(&self, ip: u64) -> Option<Followed> {
+        self.functions.iter().find(|function| function.0 == ip).map(|function| function.1)
+    }
+
+    fn may_return(&self, ip: u64) -> bool {
+        self.library.contains(&ip)
+    }
+
+    fn library(&self) -> std::ops::Range<u64> {
+        self.library.clone()
+    }
+
+    /// As many bytes as the second argument says are written from the first one on, and one is read.
+    fn returned(&self, call: &Returned, touch: &mut dyn FnMut(std::ops::Range<u64>, Kind)) {
+        self.returned.lock().unwrap().push(*call);
+        let [start, bytes, ..] = call.arguments;
+        if call.number == 1 && start > 4096 {
+            touch(start..start + bytes, Kind::Write);
+            touch(start + bytes..start + bytes + 1, Kind::Read);
+        }
+    }
+
+    fn left(&self, _number: u32) {
+        self.left.fetch_add(1, Ordering::Relaxed);
     }
 
     fn full(&self, segment: &mut Segment<'_, '_, '_, Self>) {

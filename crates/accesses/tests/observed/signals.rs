@@ -4,10 +4,12 @@
 //! From any place on, the program can go on natively with what is recovered there, and
 //! ends as it should.
 
-use crate::observe::{Observed, engines};
-use crate::process::Here;
+use crate::observe::{Keep, Observed, engine, engines};
+use crate::process::{Code, Distance, Here};
 use crate::program::{FLAGS_STEP, Program, Step, differences, steps};
+use iced_x86::code_asm::{dword_ptr, ptr, rax, rdi, rsi, rsp};
 use proptest::test_runner::{Config, TestRunner};
+use relive_accesses::Followed;
 use relive_dbi::{Context, Engine, Tool};
 use std::cell::Cell;
 
@@ -20,9 +22,20 @@ struct Stepping {
     /// After so many traps the program goes on natively.
     escape: usize,
     escaped: bool,
+    /// Traps outside of the cache do not count.
+    inside: bool,
     traps: usize,
     /// Traps in the cache at which nothing could be recovered.
     unknown: usize,
+}
+
+impl Stepping {
+    fn new<T: Tool>(engine: &'static Engine<Here, T>, escape: usize, inside: bool) -> Self {
+        // SAFETY: the handler runs on the thread that is attached.
+        let recover = Box::new(move |context: &mut Context| unsafe { engine.recover(context) });
+        let contains = Box::new(move |pc| engine.contains(pc));
+        Self { recover, contains, escape, escaped: false, inside, traps: 0, unknown: 0 }
+    }
 }
 
 thread_local! {
@@ -32,7 +45,8 @@ thread_local! {
 extern "C" fn on_trap(_signal: i32, _info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
     // SAFETY: the kernel gives a context; the stepping is this thread's, and this handler does not interrupt itself.
     let (registers, stepping) = unsafe { (&mut (*context).uc_mcontext.gregs, &mut *STEPPING.get()) };
-    stepping.traps += 1;
+    let inside = (stepping.contains)(registers[libc::REG_RIP as usize] as u64);
+    stepping.traps += usize::from(inside || !stepping.inside);
     if stepping.escaped || stepping.traps < stepping.escape {
         return;
     }
@@ -41,7 +55,6 @@ extern "C" fn on_trap(_signal: i32, _info: *mut libc::siginfo_t, context: *mut l
         flags: registers[libc::REG_EFL as usize] as u64,
         ip: registers[libc::REG_RIP as usize] as u64,
     };
-    let inside = (stepping.contains)(found.ip);
     if !(stepping.recover)(&mut found) {
         stepping.unknown += usize::from(inside);
         return;
@@ -61,10 +74,7 @@ fn step<T: Tool>(
     observed: &mut impl FnMut(crate::process::Code) -> u64,
     escape: usize,
 ) -> (Vec<u64>, Stepping) {
-    // SAFETY: the handler runs on the thread that is attached.
-    let recover = Box::new(move |context: &mut Context| unsafe { engine.recover(context) });
-    let contains = Box::new(move |pc| engine.contains(pc));
-    let mut stepping = Stepping { recover, contains, escape, escaped: false, traps: 0, unknown: 0 };
+    let mut stepping = Stepping::new(engine, escape, false);
     STEPPING.set(&raw mut stepping);
     let memory = program.run(0x202 | TRAP, observed);
     STEPPING.set(std::ptr::null_mut());
@@ -111,4 +121,46 @@ fn the_program_can_go_on_natively_from_within_checks_and_routines() {
         panic!("{why}");
     }
     assert!(escapes > 100, "{escapes}");
+}
+
+#[test]
+fn it_can_go_on_natively_where_a_function_is_followed() {
+    let _traps = crate::oracle::handle(on_trap);
+    let function = Code::new(|a, _| {
+        a.lea(rax, ptr(rdi + rsi)).unwrap();
+        a.ret().unwrap();
+    });
+    // With traps from before the call to behind it.
+    let caller = Code::new(|a, _| {
+        a.sub(rsp, 8).unwrap();
+        a.pushfq().unwrap();
+        a.or(dword_ptr(rsp), TRAP as i32).unwrap();
+        a.popfq().unwrap();
+        a.nop().unwrap();
+        a.call(function.0 as u64).unwrap();
+        a.pushfq().unwrap();
+        a.and(dword_ptr(rsp), !(TRAP as i32)).unwrap();
+        a.popfq().unwrap();
+        a.add(rsp, 8).unwrap();
+        a.ret().unwrap();
+    });
+    let followed = Followed { number: 7, arguments: 6, list: None, floating: false };
+    let functions = vec![(function.0 as u64, followed)];
+    let sink = Keep { functions, library: function.range(), ..Keep::default() };
+    let engine = engine(Distance::Near, None, sink);
+    let mut observed = Observed::new(engine);
+    let mut call = |escape| {
+        let mut stepping = Stepping::new(engine, escape, true);
+        STEPPING.set(&raw mut stepping);
+        let result = observed.call(caller, [40, 2, 0, 0, 0, 0]);
+        STEPPING.set(std::ptr::null_mut());
+        assert_eq!((result, stepping.unknown), (42, 0), "escaped at trap {escape}");
+        stepping
+    };
+    call(usize::MAX);
+    let traps = call(usize::MAX).traps;
+    let told = || engine.tool().sink().returned.lock().unwrap().len();
+    assert_eq!(told(), 2, "it was followed");
+    let escapes = (1..traps).filter(|&place| call(place).escaped).count();
+    assert!(escapes > 30 && told() > 2, "{escapes}, {}", told());
 }
