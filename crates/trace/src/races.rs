@@ -5,12 +5,65 @@
 
 pub mod told;
 
+use core::ffi::CStr;
+
 /// What the first pass found, a file a process image: `found-N`.
 pub const FOUND: &str = "found";
 /// What the second pass is to watch.
 pub const WATCH: &str = "watch";
 /// What the second pass found, a file a process image: `told-N`, as `relive-findings` reads it.
 pub const TOLD: &str = "told";
+
+/// Functions of libc that access memory of their callers in ways that nobody tells the detector.
+pub const UNTOLD_FUNCTIONS: &[&CStr] = &[
+    c"strtok",
+    c"strxfrm",
+    c"wcsxfrm",
+    c"wcscoll",
+    c"wcstok",
+    c"wcsspn",
+    c"wcscspn",
+    c"wcspbrk",
+    c"wcstol",
+    c"wcstoul",
+    c"wcstoll",
+    c"wcstoull",
+    c"wcstod",
+    c"wcsftime",
+    c"strptime",
+    c"mbstowcs",
+    c"mbsrtowcs",
+    c"mbsnrtowcs",
+    c"mbrtowc",
+    c"mbtowc",
+    c"mbrlen",
+    c"wcstombs",
+    c"wcsrtombs",
+    c"wcsnrtombs",
+    c"wcrtomb",
+    c"wctomb",
+    c"iconv",
+    c"swprintf",
+    c"vswprintf",
+    c"swscanf",
+    c"vswscanf",
+    c"strfmon",
+    c"getsubopt",
+    c"regcomp",
+    c"regexec",
+    c"fnmatch",
+    c"glob",
+    c"wordexp",
+    c"inet_aton",
+    c"inet_pton",
+    c"inet_ntop",
+    c"random_r",
+    c"drand48_r",
+    c"lrand48_r",
+    c"hsearch_r",
+    c"lsearch",
+    c"lfind",
+];
 
 /// Words of [`FOUND`] and [`WATCH`]. A record is what, line (an address divided by 64), and the bytes of that line.
 pub mod word {
@@ -54,5 +107,11 @@ pub mod word {
         pub const THREAD: u64 = 1;
         /// A whole process ran natively.
         pub const PROCESS: u64 = 2;
+        /// A function of libc was called of which not all that it accessed could be told.
+        pub const UNCLEAR: u64 = 3;
+        /// A function of libc did not return to its caller, or was interrupted by another one.
+        pub const LEFT: u64 = 4;
+        /// From here on: the function with this number in [`UNTOLD_FUNCTIONS`](super::super::UNTOLD_FUNCTIONS) was called.
+        pub const FUNCTIONS: u64 = 16;
     }
 }

@@ -182,6 +182,7 @@ impl State {
                 found.ledger.append(&[word::NATIVE, what, count]);
             }
         }
+        translation::not_told(|reason, count| found.ledger.append(&[word::NATIVE, reason, count]));
         translation::unknown(|mnemonic, count| found.ledger.append(&[word::UNKNOWN, mnemonic, count]));
         self.tally.tell(&found.ledger);
     }

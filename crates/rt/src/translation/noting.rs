@@ -2,6 +2,7 @@
 //!
 //! Apart from the plain one: here is what the detector asks of it.
 
+mod calls;
 mod observed;
 
 use super::{Process, engine, map};
@@ -9,11 +10,14 @@ use crate::races::{self, Content, Touch};
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use relive_accesses::{Accesses, COUNTED, Kind, Later, Segment, Sink, Tables, WatchedAccess, elsewhere};
+use relive_accesses::{
+    Accesses, COUNTED, Followed, Kind, Later, Returned, Segment, Sink, Tables, WatchedAccess, elsewhere,
+};
 use relive_dbi::{Context, Elsewhere, Engine, Error};
 use relive_race::{Line, pieces};
 use relive_sys::maps;
 use relive_sys::signal::is_own_code;
+use relive_trace::races::word::not_translated;
 
 type Noting = Engine<Process, Accesses<'static, Watcher>>;
 
@@ -46,6 +50,26 @@ impl Sink for Watcher {
 
     fn is_alone(&self) -> bool {
         races::is_alone()
+    }
+
+    fn followed(&self, ip: u64) -> Option<Followed> {
+        calls::followed(ip)
+    }
+
+    fn may_return(&self, ip: u64) -> bool {
+        calls::library().contains(&ip)
+    }
+
+    fn library(&self) -> Range<u64> {
+        calls::library()
+    }
+
+    fn returned(&self, call: &Returned, touch: &mut dyn FnMut(Range<u64>, Kind)) {
+        calls::returned(call, touch);
+    }
+
+    fn left(&self, _number: u32) {
+        calls::left();
     }
 
     fn full(&self, segment: &mut Segment<'_, '_, '_, Self>) {
@@ -93,6 +117,7 @@ pub(super) unsafe fn begin(dispatched: bool) -> Result<(), Error> {
         assert!(watched.is_ok(), "there are twice as many places as lines");
     }
     observed::look_up();
+    calls::look_up();
     maps::each(|range| {
         TABLES.cover(&(range.start as u64..range.end as u64));
     });
@@ -198,6 +223,14 @@ pub(crate) fn passes() -> [u64; COUNTED] {
 /// Instructions whose bytes nobody can tell, by iced's numbers, and how often they ran.
 pub(crate) fn unknown(mut visit: impl FnMut(u64, u64)) {
     noting().tool().unobserved().for_each(|(mnemonic, count)| visit(mnemonic as u64, count));
+}
+
+/// Calls of libc's functions of which is not known all that they did, by reason as the launcher knows it.
+pub(crate) fn not_told(mut visit: impl FnMut(u64, u64)) {
+    let (unclear, left, untold) = calls::not_told();
+    let reasons = [(not_translated::UNCLEAR, unclear), (not_translated::LEFT, left)];
+    let all = reasons.into_iter().chain((not_translated::FUNCTIONS..).zip(untold));
+    all.filter(|&(_, count)| count > 0).for_each(|(reason, count)| visit(reason, count));
 }
 
 /// Whether the code at an address is the C library's, the loader's or the C++ runtime's.

@@ -14,7 +14,7 @@ use relive_findings::raw::{NO_THREAD, RawDivergence, RawReport, RawSegments, Raw
 use relive_findings::{Options, Report, images, wire};
 use relive_trace::control::flag;
 use relive_trace::races::word::{self, not_translated};
-use relive_trace::races::{FOUND, TOLD, WATCH};
+use relive_trace::races::{FOUND, TOLD, UNTOLD_FUNCTIONS, WATCH};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
@@ -192,6 +192,14 @@ fn missed_of(what: u64, which: u64) -> String {
         (word::NATIVE, not_translated::PIECE) => "code that can't be translated, which ran natively".to_owned(),
         (word::NATIVE, not_translated::THREAD) => "threads that were found outside of translated code".to_owned(),
         (word::NATIVE, not_translated::PROCESS) => "a process that could not be translated: nothing of it".to_owned(),
+        (word::NATIVE, not_translated::UNCLEAR) => "parts of what formatted input and output accessed".to_owned(),
+        (word::NATIVE, not_translated::LEFT) => "calls of the C library that did not return in order".to_owned(),
+        (word::NATIVE, which @ not_translated::FUNCTIONS..) => {
+            match UNTOLD_FUNCTIONS.get((which - not_translated::FUNCTIONS) as usize) {
+                Some(name) => format!("what {}() accesses of its caller's memory", name.to_string_lossy()),
+                None => "what a function of the C library accesses of its caller's memory".to_owned(),
+            }
+        }
         (word::UNKNOWN, number) => match iced_x86::Mnemonic::try_from(number as usize) {
             Ok(mnemonic) => format!("accesses of {}", format!("{mnemonic:?}").to_lowercase()),
             Err(_) => "accesses of an instruction".to_owned(),
@@ -312,7 +320,7 @@ mod tests {
     use super::{Ending, Lines, Scratch, missed_of};
     use relive_findings::raw::{RawReport, RawUnobserved};
     use relive_trace::races::word::{self, not_translated};
-    use relive_trace::races::{FOUND, WATCH};
+    use relive_trace::races::{FOUND, UNTOLD_FUNCTIONS, WATCH};
     use std::fs;
 
     #[test]
@@ -334,6 +342,19 @@ mod tests {
         assert_eq!(left(&lines(&[]), &ended), (0, false, 3));
         assert_eq!(left(&lines(&[(6, 1)]), &ended), (0, false, 0), "what atomics order does not race");
         assert_eq!((lines(&[(6, 1)]).bytes(), lines(&[]).bytes()), (6, 5));
+    }
+
+    #[test]
+    fn functions_that_nobody_tells_of_are_named() {
+        let told = |which| missed_of(word::NATIVE, not_translated::FUNCTIONS + which);
+        assert_eq!(
+            told(0),
+            format!("what {}() accesses of its caller's memory", UNTOLD_FUNCTIONS[0].to_str().unwrap())
+        );
+        assert_eq!(
+            told(UNTOLD_FUNCTIONS.len() as u64),
+            "what a function of the C library accesses of its caller's memory"
+        );
     }
 
     #[test]

@@ -30,6 +30,7 @@ const FUNCTIONS: &[&CStr] = &[
     c"bzero",
     c"explicit_bzero",
     c"swab",
+    c"__mempcpy",
     c"wmemcpy",
     c"wmemmove",
     c"wmemset",
@@ -37,9 +38,16 @@ const FUNCTIONS: &[&CStr] = &[
     c"__memcpy_chk",
     c"__memmove_chk",
     c"__memset_chk",
+    c"__mempcpy_chk",
+    c"__explicit_bzero_chk",
+    c"wmempcpy",
+    c"__wmemcpy_chk",
+    c"__wmemmove_chk",
+    c"__wmempcpy_chk",
+    c"__wmemset_chk",
 ];
 /// Those that look for an end: they read whole vectors, with bytes behind the end and before the beginning which are
-/// nobody's access. Only what they write counts.
+/// nobody's access. Only what they write counts here; what they read is told as a whole (`calls.rs`).
 const UP_TO_AN_END: &[&CStr] = &[
     c"strcpy",
     c"strncpy",
