@@ -16,7 +16,7 @@
 //!
 //! In a replay no signal is sent: handlers run where the recording says.
 
-use crate::environment;
+use crate::environment::{self, carried};
 use crate::object::{Internal, internal};
 use crate::outside;
 use crate::record::{self, attention};
@@ -247,5 +247,5 @@ pub fn replay_event(thread: &mut Thread, info: &mut Info) {
     } else if let Some(value) = replay::value() {
         (info.code, info.value) = (SI_QUEUE, value as u64);
     }
-    replay::leave(Kind::Deliver, &[internal(Internal::Signals)], false);
+    replay::leave(Kind::Deliver, &carried::clocks_of_signals(), false);
 }

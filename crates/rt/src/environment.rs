@@ -150,7 +150,8 @@ fn redirect_sites() {
 unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6], back: *const usize) -> isize {
     // SAFETY: the arguments of a call of the program's, which the routine laid there, and its frame.
     let (carry_out, place) = (|| Some(unsafe { carry_out_at_site(number, arguments) }), || unsafe { caller(back) });
-    carried::by_instruction(number, place, carry_out).unwrap_or_default()
+    // SAFETY: likewise.
+    carried::by_instruction(number, unsafe { &*arguments }, place, carry_out).unwrap_or_default()
 }
 
 /// # Safety
@@ -237,9 +238,9 @@ unsafe extern "C" fn on_call(_signal: i32, info: *mut Info, context: *mut Contex
         // SAFETY: the context of a stub's call.
         return unsafe { replay::strike::on_stub(context) };
     }
-    let (number, place) = (context.number(), context.place());
+    let (number, arguments, place) = (context.number(), context.arguments(), context.place());
     // SAFETY: the context of a trapped call.
-    if let Some(result) = carried::by_instruction(number, || place, || unsafe { carry_out(context) }) {
+    if let Some(result) = carried::by_instruction(number, &arguments, || place, || unsafe { carry_out(context) }) {
         context.set_result(result);
     }
     // One that is ours since this call.

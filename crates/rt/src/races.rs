@@ -209,6 +209,18 @@ pub fn freed(start: usize, bytes: usize) {
     }
 }
 
+/// Threads wait at a word by the kernel, or are let go on: they synchronise by it, as by one that locked instructions touch.
+#[inline]
+pub fn waits_at(word: usize) {
+    if is_on() && runtime::has_flag(flag::RACES) {
+        relive_dbi::native(note_variable, word);
+    }
+}
+
+extern "C" fn note_variable(word: usize) {
+    full(&mut |_, locked| locked(range(word, size_of::<u32>())));
+}
+
 /// A call's result was laid there.
 #[inline]
 pub fn written(start: usize, bytes: usize) {

@@ -8,6 +8,7 @@
 
 use crate::arena;
 use crate::deferred::Deferred;
+use crate::environment::carried::Hand;
 use crate::environment::stacks::{Stack, Unused};
 use crate::replay::Replay;
 use core::ptr::null_mut;
@@ -96,6 +97,8 @@ pub struct Thread {
     pub unseen: bool,
     /// It faults at `rdtsc`; see [`crate::environment::generated`].
     pub time_forbidden: bool,
+    /// Which way what it hands on goes, in an event of that in a replay.
+    pub hand: Option<Hand>,
     /// Where it stands in a replay.
     pub replay: Replay,
     next: *mut Thread,
@@ -250,6 +253,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         stack_unused: Unused::default(),
         attributes: [0; 7],
         time_forbidden: false,
+        hand: None,
         recorded_tid: 0,
         unseen: false,
         replay: Replay::idle(),

@@ -137,7 +137,18 @@ pub const GROUPS: &[Group] = &[
         "__waitpid", "tcdrain", "pause", "sigsuspend", "__sigsuspend", "sigwait", "sigwaitinfo", "sigtimedwait",
         "msgsnd", "msgrcv", "mq_send", "mq_timedsend", "mq_receive", "mq_timedreceive", "preadv2", "preadv64v2",
         "pwritev2", "pwritev64v2", "eventfd_read", "eventfd_write", "sendfile", "sendfile64", "dprintf", "vdprintf",
-        "__dprintf_chk", "__vdprintf_chk",
+        "__dprintf_chk", "__vdprintf_chk", "flock", "lockf", "lockf64",
+    ]),
+    group(Counted, Thread, "one for a lock on a file is a cancellation point, all others go straight on", &[
+        "fcntl", "fcntl64", "__fcntl",
+    ]),
+    group(Seen, Libc, "changes or looks at files, their names, descriptors or signals that others wait for: ordered where the environment is recorded", &[
+        "ioctl", "stat", "stat64", "lstat", "lstat64", "fstat", "fstat64", "fstatat", "fstatat64", "statx", "access",
+        "faccessat", "euidaccess", "eaccess", "readlink", "readlinkat", "opendir", "unlink", "unlinkat", "remove", "rmdir",
+        "rename", "renameat", "renameat2", "mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat", "mkfifo",
+        "mkfifoat", "mknod", "mknodat", "mkstemp", "mkstemp64", "mkostemp", "mkostemp64", "mkdtemp", "truncate",
+        "truncate64", "ftruncate", "ftruncate64", "posix_fallocate", "posix_fallocate64", "shutdown", "listen", "bind",
+        "dup2", "dup3", "close_range", "closefrom", "epoll_ctl", "timerfd_settime", "pidfd_send_signal", "sigpending",
     ]),
     group(Refused, Thread, "a cancellation that strikes between two instructions; to allow it, and the deferred type, passes", &[
         "pthread_setcanceltype",
@@ -197,7 +208,7 @@ pub const GROUPS: &[Group] = &[
         "sigprocmask", "pthread_sigmask", "sigblock", "sigsetmask", "sighold", "sigrelse",
     ]),
     group(PassThrough, Thread, "changes the calling thread's mask or installs no handler", &[
-        "siggetmask", "sigignore", "siginterrupt", "sigaltstack", "sigpending",
+        "siggetmask", "sigignore", "siginterrupt", "sigaltstack",
     ]),
     group(Unordered, Thread, "waits for a signal: which one comes is part of the environment", &[
         "__sigtimedwait", "sigpause", "__sigpause", "__xpg_sigpause", "signalfd",
@@ -353,6 +364,6 @@ pub const GROUPS: &[Group] = &[
         "_ZNSt28__atomic_futex_unsigned_base26_M_futex_wait_until_steadyEPjjbNSt6chrono8durationIlSt5ratioILl1ELl1EEEENS2_IlS3_ILl1ELl1000000000EEEE",
     ]),
     group(Unordered, Libc, "synchronises through a kernel object, which is part of the environment", &[
-        "semop", "semtimedop", "flock", "lockf", "lockf64",
+        "semop", "semtimedop",
     ]),
 ];

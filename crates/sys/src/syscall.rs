@@ -105,6 +105,8 @@ pub mod number {
     pub const PPOLL: usize = 271;
     pub const SPLICE: usize = 275;
     pub const EPOLL_PWAIT: usize = 281;
+    pub const SIGNALFD: usize = 282;
+    pub const SIGNALFD4: usize = 289;
     pub const DUP3: usize = 292;
     pub const PWRITEV: usize = 296;
     pub const RT_TGSIGQUEUEINFO: usize = 297;
@@ -120,6 +122,7 @@ pub mod number {
     pub const STATX: usize = 332;
     pub const RSEQ: usize = 334;
     pub const PIDFD_SEND_SIGNAL: usize = 424;
+    pub const PIDFD_OPEN: usize = 434;
     pub const CLONE3: usize = 435;
     pub const CLOSE_RANGE: usize = 436;
     pub const OPENAT2: usize = 437;

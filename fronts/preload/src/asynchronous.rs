@@ -59,7 +59,7 @@ unsafe fn perform(block: usize, how: c_int) -> isize {
     let &Block { fd, buffer, bytes, offset, .. } = unsafe { &*(block as *const Block) };
     let words = [fd as usize, buffer, bytes, offset as usize, 0, 0];
     outside::may_wake();
-    carried::in_order(0);
+    carried::give(0);
     // SAFETY: what the program asked for.
     let result = unsafe {
         let placed = |with_offset, without| match call(with_offset, words) {
@@ -74,7 +74,7 @@ unsafe fn perform(block: usize, how: c_int) -> isize {
         }
     };
     outside::may_have_waited();
-    carried::in_order(0);
+    carried::take(0);
     result
 }
 

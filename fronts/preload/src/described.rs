@@ -2,13 +2,13 @@
 //! cancellation point like those of `cancel`, and `syscall`, which is none.
 //!
 //! What goes through descriptors has an order where the environment is recorded,
-//! and `syscall` is how some programs read and write.
+//! and `syscall` is how some programs read and write, and how all of them wait at words.
 
 use crate::cancel::points::{GIVE, after, before};
 use crate::real::{self, Real};
 use crate::variadic::{Call, entry, steps};
-use relive_rt::environment::carried::{self, Carries};
-use relive_rt::outside;
+use relive_rt::Mode;
+use relive_rt::environment::carried::Carries;
 use relive_sys::detour;
 
 /// What an entry is about.
@@ -52,8 +52,15 @@ detour!(
 );
 
 /// Most calls go straight on: one that makes a process, or a thread on another stack, returns elsewhere.
-unsafe extern "C" fn before_syscall(number: usize, _: usize, _: usize, _: usize, _: usize, _place: usize) -> usize {
-    if Carries::of(number) != Carries::Nothing && carried::is_ordered() {
+unsafe extern "C" fn before_syscall(
+    number: usize,
+    first: usize,
+    second: usize,
+    third: usize,
+    fourth: usize,
+    _place: usize,
+) -> usize {
+    if Carries::of(number, &[first, second, third, fourth, 0, 0]).is_anything() && relive_rt::mode() != Mode::Off {
         return carrying_syscall as *const () as usize;
     }
     real::at::system_call.address()
@@ -64,19 +71,15 @@ steps!(stacked carrying, step_syscall);
 unsafe extern "C" fn step_syscall(call: *mut Call<()>) -> usize {
     // SAFETY: the assembly's frame.
     let call = unsafe { &mut *call };
-    let carries = Carries::of(call.frame.args[0]);
+    let [number, first, second, third, fourth, fifth] = call.frame.args;
+    let arguments = [first, second, third, fourth, fifth, 0];
+    let carries = Carries::of(number, &arguments);
     if call.state == START {
         call.state = RUNNING;
-        outside::may_wake();
-        if carries.gives() {
-            carried::in_order(call.frame.place);
-        }
+        carries.begins(&arguments, call.frame.place);
         return real::at::system_call.address();
     }
-    if carries.takes_from().is_some_and(|least| call.frame.result.cast_signed() >= least) {
-        outside::may_have_waited();
-        carried::in_order(call.frame.place);
-    }
+    carries.ended(call.frame.result.cast_signed(), call.frame.place);
     0
 }
 

@@ -19,6 +19,7 @@ mod cancel;
 mod condition;
 mod described;
 mod entry;
+mod files;
 mod first_use;
 mod guard;
 mod heap;

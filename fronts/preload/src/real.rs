@@ -157,6 +157,8 @@ real! {
     thread_mask = c"pthread_sigmask", fn(how: c_int, new: Object, old: Object) -> c_int;
     raise = c"raise", fn(number: c_int) -> c_int;
     system_call = c"syscall", fn();
+    control = c"fcntl", fn(fd: c_int, command: c_int, argument: usize) -> c_int;
+    request = c"ioctl", fn(fd: c_int, request: usize, argument: usize) -> c_int;
     once = c"pthread_once", fn(control: Object, routine: usize) -> c_int;
     attributes_mask = c"pthread_attr_getsigmask_np", fn(attributes: Object, mask: Object) -> c_int;
     cancel = c"pthread_cancel", fn(handle: usize) -> c_int;

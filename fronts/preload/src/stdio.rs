@@ -44,8 +44,8 @@ enum Shape {
     On(Which),
     /// Works on one stream that the program holds or owns.
     Bare(Which),
-    /// Makes a stream.
-    Opens,
+    /// Makes a stream, by the name of a file or not.
+    Opens { by_name: bool },
     /// Ends the stream that is this argument.
     Closes(usize),
     /// Ends the stream that is this argument, and makes another in its place.
@@ -125,7 +125,7 @@ unsafe extern "C" fn step(call: *mut Operating) -> usize {
     match call.subject.shape {
         Shape::On(which) => on(call, which),
         Shape::Bare(which) => bare(call, which),
-        Shape::Opens => life::opens(call),
+        Shape::Opens { by_name } => life::opens(call, by_name),
         Shape::Closes(argument) => life::closes(call, argument),
         Shape::Reopens(argument) => life::reopens(call, argument),
         Shape::Flushes if call.state == START && call.frame.args[0] != 0 => on(call, Which::Argument(0)),
@@ -183,7 +183,7 @@ fn begin_alone(call: &mut Operating, stream: File) {
         let carries = carried::is_ordered();
         if carries && waiting::may_write(stream) {
             // Whether the buffer is emptied is not known yet.
-            carried::in_order(call.frame.place);
+            carried::give(call.frame.place);
         }
         [call.own[AT], call.own[REST]] = waiting::Before::see(stream).words();
         call.own[WAITS] = stream as usize | usize::from(carries);
@@ -224,7 +224,7 @@ fn give(call: &mut Operating, returned: bool) {
     if !waits.is_null() && waiting::Before::from_words([call.own[AT], call.own[REST]]).differs(waits) {
         outside::may_have_waited();
         if carries && returned && waiting::may_read(waits) {
-            carried::in_order(call.frame.place);
+            carried::take(call.frame.place);
         }
     }
     let stream = core::mem::take(&mut call.own[STREAM]) as File;

@@ -4,9 +4,11 @@
 //! Apart from what is written to them because duplicating and closing say it.
 
 use crate::runtime;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use relive_sys::syscall;
-use relive_sys::syscall::number::{CLOSE, CLOSE_RANGE, DUP, DUP2, DUP3, FCNTL, PSELECT6, SELECT};
+use relive_sys::syscall::number::{
+    CLOSE, CLOSE_RANGE, DUP, DUP2, DUP3, FCNTL, PIDFD_OPEN, PSELECT6, SELECT, SIGNALFD, SIGNALFD4,
+};
 
 /// Descriptors above these are not followed: a program that writes to its output by such a one shows nothing.
 const FOLLOWED: usize = 4096;
@@ -20,6 +22,14 @@ const SET_OF_LIBC: i32 = 1024;
 const F_DUPFD: usize = 0;
 const F_DUPFD_CLOEXEC: usize = 1030;
 const CLOSE_RANGE_CLOEXEC: usize = 4;
+
+/// Whether a signalfd or a pidfd was ever made, in a replay.
+static SIGNALS: AtomicBool = AtomicBool::new(false);
+
+/// Whether signals, or the ends that they bring, may come by descriptors of this process, as far as a replay has come.
+pub(super) fn are_told_signals() -> bool {
+    SIGNALS.load(Ordering::Relaxed)
+}
 
 /// The launcher's descriptor that shows what is written to `descriptor`, if any.
 pub(super) fn shown_by(descriptor: usize) -> Option<u32> {
@@ -74,6 +84,9 @@ fn stated_size(status: &[u8]) -> Option<usize> {
 pub(super) fn follow(number: usize, arguments: &[usize; 6], result: isize) {
     let [first, second, third, ..] = *arguments;
     let shows = |descriptor| shown_by(descriptor).is_some();
+    if matches!(number, SIGNALFD | SIGNALFD4 | PIDFD_OPEN) {
+        SIGNALS.store(true, Ordering::Relaxed);
+    }
     let concerns = match number {
         CLOSE => shows(first),
         DUP | DUP2 | DUP3 | FCNTL => result >= 0 && (shows(first) || shows(result as usize)),

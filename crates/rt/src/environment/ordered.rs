@@ -5,6 +5,7 @@
 //! effect may have events of its own: it maps memory. No handler of the program
 //! runs meanwhile: it could come here, too.
 
+use super::carried::Hand;
 use crate::object::{Cell, Internal, internal};
 use crate::runtime::{self, Mode};
 use crate::{process, record, replay, thread};
@@ -73,14 +74,23 @@ impl<T> Ordered<T> {
 }
 
 /// An event of what is ordered by it alone: nothing of ours happens then.
+pub(super) fn event(cell: &Cell, hand: Hand, place: usize) {
+    event_of(Kind::LibcCall, &[cell], Some(hand), place);
+}
+
+/// Such an event of several objects, the first of which has its clock in a recording: the others are handed on with clocks
+/// that threads join. `hand` says which way it goes.
 #[inline(never)]
-pub(super) fn event(cell: &Cell, place: usize) {
+pub(super) fn event_of(kind: Kind, cells: &[&Cell], hand: Option<Hand>, place: usize) {
     match runtime::mode() {
         Mode::Off => {}
-        Mode::Record => record::shared(&cell.clock, Kind::LibcCall),
+        Mode::Record => record::shared(&cells[0].clock, kind),
         Mode::Replay => {
-            replay::enter(Kind::LibcCall, place);
-            replay::leave(Kind::LibcCall, &[cell], false);
+            replay::enter(kind, place);
+            // Handlers may have had events of their own up to here.
+            thread::current().hand = hand;
+            replay::leave(kind, cells, false);
+            thread::current().hand = None;
         }
     }
 }

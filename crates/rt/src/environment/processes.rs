@@ -16,10 +16,11 @@ use crate::{outside, process, writer};
 use relive_sys::signal::Context;
 use relive_sys::syscall;
 use relive_sys::syscall::number::{
-    CLONE, CLONE3, EXIT, EXIT_GROUP, FORK, KILL, PIDFD_SEND_SIGNAL, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO, TGKILL, TKILL,
-    VFORK,
+    CLONE, CLONE3, EXIT, EXIT_GROUP, FORK, KILL, PIDFD_SEND_SIGNAL, RT_SIGACTION, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO,
+    TGKILL, TKILL, VFORK,
 };
 use relive_sys::{dispatch, tls};
+use relive_trace::layout;
 
 use children::present;
 pub(super) use children::waited;
@@ -237,6 +238,9 @@ pub(super) unsafe fn send(number: usize, arguments: &[usize; 6]) -> isize {
         if target != runtime::pid() || STOPS_OR_CONTINUES.contains(&signal) {
             return 0;
         }
+        if ends_by_itself() && is_left_to_kernel(signal) {
+            return 0;
+        }
         given[0] = target as usize;
         if number == TGKILL {
             given[1] = present_thread(arguments[1] as u32, target) as usize;
@@ -244,6 +248,22 @@ pub(super) unsafe fn send(number: usize, arguments: &[usize; 6]) -> isize {
     }
     // SAFETY: the caller's promise.
     unsafe { dispatch::program_call(number, &given) }
+}
+
+/// Whether this image came to its end by itself: no signal that the kernel was left to act on has struck it. What was sent
+/// all the same was taken (`sigwait`, a signalfd), which a replay does without the kernel, and would be pending for ever.
+fn ends_by_itself() -> bool {
+    matches!(runtime::plan().process(runtime::process()).end, layout::end::EXITED | layout::end::EXECUTED)
+}
+
+/// Whether the program neither handles a signal nor libc, which has two for itself.
+fn is_left_to_kernel(signal: usize) -> bool {
+    const OF_LIBC: core::ops::RangeInclusive<usize> = 32..=33;
+    const SIG_IGN: usize = 1;
+    let mut action = [0usize; 4];
+    // SAFETY: the kernel writes the four words of an action.
+    let result = unsafe { dispatch::program_call(RT_SIGACTION, &[signal, 0, action.as_mut_ptr().addr(), 8, 0, 0]) };
+    result == 0 && action[0] <= SIG_IGN && !OF_LIBC.contains(&signal)
 }
 
 /// The end of a thread, or of the process.

@@ -7,6 +7,7 @@
 //! there is an event on both sides of each: whoever was let through has its second
 //! after the first of who let it through.
 
+use super::carried::Hand;
 use super::ordered;
 use crate::object::{self, Cell};
 use crate::outside;
@@ -48,11 +49,11 @@ pub(super) fn in_order(number: usize, arguments: &[usize; 6], call: impl FnOnce(
     let Some(kept) = kept_by(number) else { return call() };
     let id = if matches!(kept, Kept::Named) { 0 } else { arguments[0] };
     let cell = cell(kept, id);
-    ordered::event(cell, 0);
+    ordered::event(cell, Hand::Gives, 0);
     let result = call();
     // The end of a process gives back what it holds (SEM_UNDO).
     outside::may_have_waited();
-    ordered::event(cell, 0);
+    ordered::event(cell, Hand::Takes, 0);
     if result == 0 && takes_with_undo(number, arguments) {
         remember(arguments[0]);
     }
@@ -61,7 +62,7 @@ pub(super) fn in_order(number: usize, arguments: &[usize; 6], call: impl FnOnce(
 
 /// The kernel has told the calling thread that a message came to a POSIX queue: it comes after who sent it.
 pub fn order_of_queues() {
-    ordered::event(cell(Kept::Named, 0), 0);
+    ordered::event(cell(Kept::Named, 0), Hand::Takes, 0);
 }
 
 /// Sets of which this process may hold what its end gives back; 0 where there is none.
@@ -95,7 +96,7 @@ pub(super) fn end() {
     for place in &HELD {
         match place.swap(0, Ordering::AcqRel) {
             0 => return,
-            entry => ordered::event(cell(Kept::Set, entry as usize - 1), 0),
+            entry => ordered::event(cell(Kept::Set, entry as usize - 1), Hand::Gives, 0),
         }
     }
 }

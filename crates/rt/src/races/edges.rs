@@ -3,8 +3,10 @@
 //! Apart because a timestamp that is larger means nothing here: program order within a
 //! total order is no synchronisation. Edges come from what a primitive promises.
 
+use crate::environment::carried::Hand;
 use crate::object::Cell;
 use crate::object::{Internal, internal, is_internal};
+use crate::thread;
 use relive_order::Kind;
 
 /// What an event does to its objects.
@@ -64,10 +66,16 @@ pub(super) fn of(kind: Kind, cell: Option<&Cell>) -> Edge {
             Some(cell) if [Internal::Heap, Internal::Memory].iter().any(|&of| core::ptr::eq(cell, internal(of))) => {
                 Edge::Flush
             }
+            // What was taken from a descriptor may be a signal.
+            Some(cell) if core::ptr::eq(cell, internal(Internal::Signals)) => Edge::Acquire,
             // libc's own locks around its own state promise nothing to the program.
             Some(cell) if is_internal(cell) => Edge::Nothing,
-            // Descriptors, semaphores and queues: what one gives another takes.
-            Some(_) => Edge::Transfer,
+            // Descriptors, files, semaphores and queues: what one gives another takes.
+            Some(_) => match thread::current_if_known().and_then(|thread| thread.hand) {
+                Some(Hand::Gives) => Edge::Release,
+                Some(Hand::Takes) => Edge::Acquire,
+                None => Edge::Transfer,
+            },
         },
         // Sections are ours: threads are created, and libraries opened, in turn, which promises nothing to the program.
         // Creations and joins are told apart from their events, with the thread that they name.

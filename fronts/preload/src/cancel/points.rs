@@ -3,22 +3,20 @@
 //! hands on clocks, and with the environment recorded orders what they hand over. Nothing lives here but the list and what sets a few of them apart.
 
 use super::{enter, interruption, leave, note_interruption, strike, unwound, wait_for_signal};
+use crate::real;
 use crate::real::Real;
 use core::ffi::c_int;
 use relive_rt::environment::carried::{self, Carries};
 use relive_rt::{Mode, mode, outside};
 use relive_sys::trampoline::Frame;
-use relive_sys::{syscall, trampoline};
+use relive_sys::{detour, syscall, trampoline};
 
-/// Slots of [`Frame::scratch`]: how the call may end, see below, and from which result on it may have waited for another
-/// thread.
+/// Slots of [`Frame::scratch`]: how the call may end, see below, and what it hands on.
 const ENDS: usize = 0;
-const LEAST: usize = 1;
+const CARRIES: usize = 1;
 /// It returns what is left of a sleep; it may have taken a child's end.
 const SLEEPS: usize = 1;
 const REAPS: usize = 2;
-/// More than any call returns.
-const NEVER: usize = c_int::MAX as usize;
 
 /// What there is to know of a point besides its name.
 #[derive(Clone, Copy, Debug)]
@@ -31,19 +29,28 @@ pub(crate) struct Nature {
     reaps: bool,
     /// What it hands to other threads, or takes from them.
     carries: Carries,
+    /// That is said by the flags in this argument.
+    opens: Option<usize>,
     /// The argument that holds the signal mask for the time of the call.
     mask: Option<usize>,
 }
 
-const PLAIN: Nature = Nature { sleeps: false, waits: false, reaps: false, carries: Carries::Nothing, mask: None };
-pub(crate) const GIVE: Nature = Nature { carries: Carries::Gives, ..PLAIN };
-const TAKE: Nature = Nature { carries: Carries::Takes, ..PLAIN };
-const BOTH: Nature = Nature { carries: Carries::Exchanges, ..PLAIN };
-const READY: Nature = Nature { carries: Carries::Awaits, ..PLAIN };
+const PLAIN: Nature =
+    Nature { sleeps: false, waits: false, reaps: false, carries: Carries::NOTHING, opens: None, mask: None };
+pub(crate) const GIVE: Nature = Nature { carries: Carries::GIVES, ..PLAIN };
+const TAKE: Nature = Nature { carries: Carries::TAKES, ..PLAIN };
+const BOTH: Nature = Nature { carries: Carries::EXCHANGES, ..PLAIN };
+const READY: Nature = Nature { carries: Carries::AWAITS, ..PLAIN };
+const MAKE: Nature = Nature { carries: Carries::CHANGES_AND_LOOKS, ..PLAIN };
+const RECEIVE: Nature = Nature { carries: Carries::RECEIVES, ..PLAIN };
 const SLEEP: Nature = Nature { sleeps: true, ..PLAIN };
 const WAIT: Nature = Nature { waits: true, ..PLAIN };
 const SUSPEND: Nature = Nature { mask: Some(0), ..WAIT };
-const REAP: Nature = Nature { reaps: true, ..PLAIN };
+const REAP: Nature = Nature { reaps: true, carries: Carries::REAPS, ..PLAIN };
+
+const fn opens(argument: usize) -> Nature {
+    Nature { opens: Some(argument), ..PLAIN }
+}
 
 const fn masked(argument: usize) -> Nature {
     Nature { mask: Some(argument), ..READY }
@@ -57,11 +64,10 @@ pub(crate) unsafe fn before(frame: *mut Frame, real: &Real, nature: Nature) -> u
     outside::may_wake();
     // SAFETY: the trampoline's frame.
     unsafe {
-        if nature.carries.gives() {
-            // Before the call counts itself within the event number.
-            carried::in_order((*frame).place);
-        }
-        (*frame).scratch[LEAST] = nature.carries.takes_from().map_or(NEVER, isize::cast_unsigned);
+        let carries = nature.opens.map_or(nature.carries, |flags| Carries::of_opening((*frame).args[flags]));
+        // Before the call counts itself within the event number.
+        carries.before((*frame).place);
+        (*frame).scratch[CARRIES] = carries.as_word();
         (*frame).scratch[ENDS] = usize::from(nature.sleeps) | usize::from(nature.reaps) << 1;
         let own = replayed_mask(&(*frame).args, nature).map(syscall::set_signal_mask);
         let cancelled = enter(frame, unwound);
@@ -108,9 +114,8 @@ pub(crate) unsafe extern "C" fn after(frame: *mut Frame) -> usize {
         }
         leave(frame);
         note_interruption(frame, ends & SLEEPS != 0);
-        if (*frame).result as c_int >= (*frame).scratch[LEAST] as c_int {
-            carried::in_order((*frame).place);
-        }
+        let carries = Carries::from_word((*frame).scratch[CARRIES]);
+        carries.behind((*frame).result as c_int as isize, (*frame).place);
         (*frame).result
     }
 }
@@ -136,6 +141,8 @@ macro_rules! points {
         unsafe extern "C" fn look_up() {
             // A point that this C library lacks is never called.
             $(let _ = $name::REAL.look_up_if_present();)*
+            real::at::control.look_up_if_present();
+            real::at::request.look_up_if_present();
         }
     };
     (@nature) => { PLAIN };
@@ -158,12 +165,13 @@ points! {
     pwritev64v2 = c"pwritev64v2": GIVE, eventfd_write = c"eventfd_write": GIVE, vdprintf = c"vdprintf": GIVE,
     __vdprintf_chk = c"__vdprintf_chk": GIVE, __write = c"__write": GIVE,
     __pwrite64 = c"__pwrite64": GIVE,
-    open = c"open", open64 = c"open64", openat = c"openat", openat64 = c"openat64", creat = c"creat",
-    creat64 = c"creat64", __open_2 = c"__open_2", __open64_2 = c"__open64_2", __openat_2 = c"__openat_2",
-    __openat64_2 = c"__openat64_2", __open = c"__open", __open64 = c"__open64",
+    open = c"open": opens(1), open64 = c"open64": opens(1), openat = c"openat": opens(2),
+    openat64 = c"openat64": opens(2), creat = c"creat": MAKE, creat64 = c"creat64": MAKE, __open_2 = c"__open_2": opens(1),
+    __open64_2 = c"__open64_2": opens(1), __openat_2 = c"__openat_2": opens(2), __openat64_2 = c"__openat64_2": opens(2),
+    __open = c"__open": opens(1), __open64 = c"__open64": opens(1),
     close = c"close": GIVE, __close = c"__close": GIVE,
-    fsync = c"fsync", fdatasync = c"fdatasync", msync = c"msync", tcdrain = c"tcdrain", fallocate = c"fallocate",
-    fallocate64 = c"fallocate64", sync_file_range = c"sync_file_range", splice = c"splice": BOTH, tee = c"tee": BOTH,
+    fsync = c"fsync", fdatasync = c"fdatasync", msync = c"msync", tcdrain = c"tcdrain", fallocate = c"fallocate": GIVE,
+    fallocate64 = c"fallocate64": GIVE, sync_file_range = c"sync_file_range", splice = c"splice": BOTH, tee = c"tee": BOTH,
     vmsplice = c"vmsplice": BOTH, copy_file_range = c"copy_file_range": BOTH, sendfile = c"sendfile": BOTH, sendfile64 = c"sendfile64": BOTH,
     sleep = c"sleep": SLEEP, usleep = c"usleep", nanosleep = c"nanosleep", __nanosleep = c"__nanosleep",
     clock_nanosleep = c"clock_nanosleep": SLEEP, thrd_sleep = c"thrd_sleep": SLEEP,
@@ -179,7 +187,51 @@ points! {
     wait = c"wait": REAP, waitpid = c"waitpid": REAP, __waitpid = c"__waitpid": REAP, wait3 = c"wait3": REAP,
     wait4 = c"wait4": REAP, waitid = c"waitid": REAP,
     pause = c"pause": WAIT, sigsuspend = c"sigsuspend": SUSPEND, __sigsuspend = c"__sigsuspend": SUSPEND,
-    sigwait = c"sigwait", sigwaitinfo = c"sigwaitinfo", sigtimedwait = c"sigtimedwait",
+    sigwait = c"sigwait": RECEIVE, sigwaitinfo = c"sigwaitinfo": RECEIVE, sigtimedwait = c"sigtimedwait": RECEIVE,
+    flock = c"flock": BOTH, lockf = c"lockf": BOTH, lockf64 = c"lockf64": BOTH,
     msgsnd = c"msgsnd", msgrcv = c"msgrcv", mq_send = c"mq_send", mq_timedsend = c"mq_timedsend",
     mq_receive = c"mq_receive", mq_timedreceive = c"mq_timedreceive",
 }
+
+/// Where a call of `fcntl` goes on: one on a lock may wait, and is a point; all others go straight on. So it is with
+/// `ioctl`: the one that asks how much could be read sees what others wrote.
+unsafe extern "C" fn before_control(_: usize, command: usize, _: usize, _: usize, _: usize, _place: usize) -> usize {
+    if carried::locks_file(command) { locking as *const () as usize } else { real::at::control.address() }
+}
+
+unsafe extern "C" fn before_locking(frame: *mut Frame) -> usize {
+    // SAFETY: the trampoline's frame.
+    unsafe { before(frame, &real::at::control, BOTH) }
+}
+
+trampoline!(private locking, before_locking, after);
+
+detour!(
+    /// `fcntl`
+    fcntl, before_control
+);
+detour!(
+    /// `fcntl64`
+    fcntl64, before_control
+);
+detour!(
+    /// `__fcntl`
+    __fcntl, before_control
+);
+
+unsafe extern "C" fn before_request(_: usize, request: usize, _: usize, _: usize, _: usize, _place: usize) -> usize {
+    let asks = request as u32 == carried::FIONREAD;
+    if asks { asking as *const () as usize } else { real::at::request.address() }
+}
+
+unsafe extern "C" fn before_asking(frame: *mut Frame) -> usize {
+    // SAFETY: the trampoline's frame.
+    unsafe { before(frame, &real::at::request, TAKE) }
+}
+
+trampoline!(private asking, before_asking, after);
+
+detour!(
+    /// `ioctl`
+    ioctl, before_request
+);

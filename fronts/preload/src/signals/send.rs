@@ -8,8 +8,9 @@ use super::install::is_handled;
 use crate::real::{self, Object, errno, set_errno};
 use core::ffi::c_int;
 use relive_order::Kind;
+use relive_rt::environment::{self, carried};
 use relive_rt::object::{Internal, internal};
-use relive_rt::{Mode, environment, mode, outside, record, replay, thread};
+use relive_rt::{Mode, mode, outside, record, replay, thread};
 use relive_sys::{detour, front};
 
 /// Whom a call sends to.
@@ -46,7 +47,7 @@ fn send(number: c_int, target: Target, place: usize, effect: impl FnOnce() -> c_
         Mode::Replay => {
             replay::enter(Kind::Kill, place);
             let suppressed = number == 0 || (target == Target::Here && is_handled(number));
-            let leave = || replay::leave(Kind::Kill, &[internal(Internal::Signals)], false);
+            let leave = || replay::leave(Kind::Kill, &carried::clocks_of_signals(), false);
             // It may be the last thing that this process does, and whoever makes it go on again may need the event.
             let strikes = !suppressed && target != Target::Elsewhere;
             if strikes {

@@ -7,16 +7,20 @@
 use super::stream::File;
 use super::{Operating, RUNNING, START, STREAM, WAITS, end, list, stream, waiting, watch};
 use crate::libc_state::among_others;
-use relive_rt::environment::carried;
+use relive_rt::environment::carried::{self, Carries};
 use relive_rt::{Mode, outside};
 
 /// Slot of [`crate::variadic::Call::own`]: whether the stream that ends could wait.
 const PARTED: usize = 5;
 
-pub(super) fn opens(call: &mut Operating) -> usize {
+pub(super) fn opens(call: &mut Operating, by_name: bool) -> usize {
+    // SAFETY: the program's arguments.
+    let carries =
+        if by_name { unsafe { Carries::of_stream(call.frame.args[1] as *const u8) } } else { Carries::NOTHING };
     if call.state == START {
         call.state = RUNNING;
         (call.own[STREAM], call.own[WAITS]) = (0, 0);
+        carries.before(call.frame.place);
         outside::may_wake();
         watch(call, core::ptr::null_mut());
         return call.subject.real.address();
@@ -29,6 +33,7 @@ pub(super) fn opens(call: &mut Operating) -> usize {
         }
         list::join(stream, call.frame.place);
     }
+    carries.behind(0, call.frame.place);
     0
 }
 
@@ -68,7 +73,7 @@ fn part(call: &mut Operating, argument: usize) -> usize {
     call.own[PARTED] = usize::from(waiting::can_wait(stream));
     if call.own[PARTED] != 0 && carried::is_ordered() {
         // What is in the buffer goes out, and then the reader finds the end.
-        carried::in_order(call.frame.place);
+        carried::give(call.frame.place);
     }
     waiting::forget(stream);
     watch(call, stream);

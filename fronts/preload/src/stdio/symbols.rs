@@ -80,7 +80,8 @@ operations! {
     Shape::Bare(Which::Output) => putchar_unlocked putwchar_unlocked;
 
     // Streams begin and end.
-    Shape::Opens => fopen fopen64 _IO_fopen fdopen _IO_fdopen fmemopen tmpfile tmpfile64;
+    Shape::Opens { by_name: true } => fopen fopen64 _IO_fopen;
+    Shape::Opens { by_name: false } => fdopen _IO_fdopen fmemopen tmpfile tmpfile64;
     Shape::Closes(0) => fclose _IO_fclose;
     Shape::Reopens(2) => freopen freopen64;
 
