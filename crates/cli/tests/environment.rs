@@ -115,6 +115,41 @@ fn processes_that_take_turns_by_what_the_kernel_keeps() {
 }
 
 #[test]
+fn threads_that_take_turns_by_locks_and_names_of_files() {
+    for way in ["flock", "tried", "raw", "ofd", "file", "folder"] {
+        check(true, turns("threads", way));
+    }
+}
+
+#[test]
+fn threads_that_take_turns_by_signals_that_they_wait_for() {
+    for way in ["sigwait", "queued", "signalfd"] {
+        check(true, turns("threads", way));
+    }
+}
+
+#[test]
+fn processes_that_take_turns_by_locks_and_pipes() {
+    for way in ["flock", "posix", "lockf", "file", "pipe"] {
+        check(true, turns("processes", way));
+    }
+}
+
+#[test]
+fn processes_that_wake_each_other_by_signals() {
+    for way in ["ring", "handled"] {
+        check(false, turns("processes", way));
+    }
+}
+
+fn turns(whose: &'static str, way: &'static str) -> impl Fn(&Path) -> Vec<String> {
+    move |scratch| {
+        let program = guest(scratch, "turns").to_str().expect("UTF-8").to_owned();
+        std::iter::once(program).chain([whose, "3", "30", way].map(str::to_owned)).collect()
+    }
+}
+
+#[test]
 fn timers_that_call_in_threads_of_their_own() {
     check(true, guest_with("timers", &["3", "5"]));
 }

@@ -12,11 +12,11 @@
 //!
 //! Only calls that the program makes by itself count, at the border of libc, or with an
 //! instruction of its own: within an event of ours libc makes calls as well. A thread
-//! that was always alone has nobody to hand anything to.
+//! that was always alone has nobody to hand anything to, unless its process shares memory.
 
-use super::{descriptors, ordered};
+use super::{descriptors, ordered, shared};
 use crate::object::{Cell, Internal, in_session, internal};
-use crate::runtime::Mode;
+use crate::runtime::{self, Mode};
 use crate::{outside, races, thread};
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -367,7 +367,7 @@ pub fn clocks_of_signals() -> [&'static Cell; 2] {
 
 /// Whether such calls of the calling thread are events.
 pub fn is_ordered() -> bool {
-    super::is_on() && ordered::among_others() != Mode::Off
+    super::is_on() && (ordered::among_others() != Mode::Off || shared::may_be_seen() && runtime::mode() != Mode::Off)
 }
 
 /// Where the C library and the loader have their code. Nobody else calls within an event of ours.

@@ -110,6 +110,7 @@ fn copy(number: usize, remote: usize, local: usize, length: usize) -> bool {
 /// # Safety
 /// As for the call itself.
 pub(super) unsafe fn carry_out(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> isize {
+    shared::note(number, arguments);
     if matches!(number, SHMAT | SHMDT) {
         // SAFETY: the caller's promise.
         return unsafe { segments::carry_out(thread, number, arguments) };

@@ -17,8 +17,8 @@ use crate::report;
 use crate::runtime;
 use crate::thread::Thread;
 use crate::writer;
-use core::sync::atomic::Ordering;
-use relive_sys::syscall::number::{FCNTL, LSEEK, MMAP, MPROTECT};
+use core::sync::atomic::{AtomicBool, Ordering};
+use relive_sys::syscall::number::{FCNTL, LSEEK, MMAP, MPROTECT, SHMAT};
 use relive_sys::syscall::{self, syscall6};
 use relive_trace::control::SharedFile;
 
@@ -65,6 +65,26 @@ pub(super) fn place(identity: [u64; 2]) -> Option<(usize, &'static SharedFile, b
             return Some((index, file, true));
         }
         core::hint::spin_loop();
+    }
+}
+
+/// Whether the process, or one that it comes from in this image, has asked for memory that it may write to and others see.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether other processes may see what this one writes: what they do is ordered then, too, if each has one thread.
+pub(super) fn may_be_seen() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
+/// The program is about to ask for memory: only its arguments count, which a replay has, too.
+pub(super) fn note(number: usize, arguments: &[usize; 6]) {
+    const PROT_WRITE: usize = 2;
+    const MAP_TYPE: usize = 15;
+    const MAP_SHARED_VALIDATE: usize = 3;
+    let [_, _, protection, flags, ..] = *arguments;
+    let is_shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE) && protection & PROT_WRITE != 0;
+    if number == SHMAT || number == MMAP && is_shared {
+        ASKED.store(true, Ordering::Relaxed);
     }
 }
 
