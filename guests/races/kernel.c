@@ -66,7 +66,7 @@ static void give(void)
     struct { long kind; char text; } message = {1, 0};
     union sigval value = {.sival_int = 1};
     eventfd_t one = 1;
-    if (one_of("pipe", "select", "poll", "epoll", "fionread"))
+    if (one_of("pipe", "select", "poll", "epoll", "fionread", "two_writers"))
         must_be(write(way[1], "x", 1) == 1);
     else if (is(how, "end"))
         must_be(close(way[1]) == 0);
@@ -102,7 +102,7 @@ static void give(void)
     else if (is(how, "queue"))
         must_be(mq_send(named, "x", 1, 0) == 0);
     else if (is(how, "futex")) {
-        __atomic_store_n(&word_of_futex, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&word_of_futex, 1, __ATOMIC_RELAXED); // race woken
         futex(FUTEX_WAKE_PRIVATE, 1);
     } else if (one_of("child", "pidfd", "waitid"))
         must_be(kill(child, SIGUSR1) == 0);
@@ -191,7 +191,11 @@ static void take(void)
     int status;
     if (one_of("select", "poll", "epoll", "signalfd_polled", "fionread"))
         take_ready();
-    else if (is(how, "pipe"))
+    else if (is(how, "two_writers")) {
+        // Most likely the second of the two, which says nothing to it.
+        pause_for(10000000);
+        must_be(write(way[1], "y", 1) == 1);
+    } else if (is(how, "pipe"))
         must_be(read(way[0], text, 1) == 1);
     else if (is(how, "end"))
         must_be(read(way[0], text, 1) == 0);
@@ -221,7 +225,7 @@ static void take(void)
     else if (is(how, "queue"))
         must_be(mq_receive(named, text, sizeof text, NULL) == 1);
     else if (is(how, "futex")) {
-        while (__atomic_load_n(&word_of_futex, __ATOMIC_RELAXED) == 0)
+        while (__atomic_load_n(&word_of_futex, __ATOMIC_RELAXED) == 0) // race waited
             futex(FUTEX_WAIT_PRIVATE, 0);
     } else if (is(how, "child"))
         must_be(waitpid(child, &status, 0) == child);
@@ -294,7 +298,7 @@ static void begin(void)
     must(pthread_sigmask(SIG_BLOCK, &signals, NULL));
     snprintf(name, sizeof name, "/tmp/relive-kernel-%d", (int)getpid());
     snprintf(other_name, sizeof other_name, "/tmp/relive-kernel-%d-other", (int)getpid());
-    if (one_of("pipe", "end", "select", "poll", "epoll", "fionread"))
+    if (one_of("pipe", "end", "select", "poll", "epoll", "fionread", "two_writers"))
         must_be(pipe(way) == 0);
     if (is(how, "epoll"))
         must_be((poller = epoll_create1(0)) >= 0 && epoll_ctl(poller, EPOLL_CTL_ADD, way[0], &interest) == 0);

@@ -31,7 +31,9 @@ unsafe extern "C" fn step(call: *mut Call<Told>) -> usize {
         if carried::is_ordered() {
             call.subject.carries.before(call.frame.place);
         }
-        outside::may_wake();
+        if !call.subject.carries.only_looks() {
+            outside::may_wake();
+        }
         return call.subject.real.address();
     }
     if carried::is_ordered() {

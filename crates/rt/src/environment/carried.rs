@@ -103,6 +103,11 @@ impl Carries {
         self != Self::NOTHING
     }
 
+    /// Whether nobody can be let go on by it.
+    pub fn only_looks(self) -> bool {
+        self == Self::LOOKS
+    }
+
     /// As [`Carries::from_word`] takes it.
     pub const fn as_word(self) -> usize {
         self.gives as usize | (self.takes as usize) << 8 | (self.from as u8 as usize) << 16
@@ -128,8 +133,10 @@ impl Carries {
     #[inline]
     pub fn begins(self, arguments: &[usize; 6], place: usize) {
         self.before(place);
-        // Whoever is let go on comes after the event, too.
-        outside::may_wake();
+        // Whoever is let go on comes after the event, too. Who reads may make room for who writes.
+        if !self.only_looks() {
+            outside::may_wake();
+        }
         if self.gives == What::Word {
             races::waits_at(arguments[0]);
         }
