@@ -19,7 +19,8 @@ use crate::object::{Cell, Internal, in_session, internal};
 use crate::runtime::{self, Mode};
 use crate::{outside, races, thread};
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use relive_order::Kind;
 
 /// The object's key in the session: above what the hash of a mapping's file gives.
@@ -81,12 +82,11 @@ impl Carries {
     #[inline]
     pub fn of(number: usize, arguments: &[usize; 6]) -> Self {
         match KINDS.get(number) {
-            None => Self::NOTHING,
             Some(Nature::Always(carries)) => *carries,
             Some(Nature::Opens(flags)) => Self::of_opening(arguments[usize::from(*flags)]),
             Some(Nature::Controls) if locks_file(arguments[1]) => Self::EXCHANGES,
             Some(Nature::Asks) if arguments[1] as u32 == FIONREAD => Self::TAKES,
-            Some(Nature::Controls | Nature::Asks) => Self::NOTHING,
+            None | Some(Nature::Controls | Nature::Asks) => Self::NOTHING,
         }
     }
 
@@ -353,18 +353,27 @@ fn in_order(what: What, hand: Hand, place: usize) {
 
 #[inline(never)]
 fn in_order_of(what: What, hand: Hand, place: usize) {
-    let signals = clocks_of_signals();
-    let files = in_session(DESCRIPTORS);
     match (what, hand) {
-        (What::Signals, Hand::Gives) => ordered::event_of(Kind::Kill, &signals, None, place),
-        (What::Signals, Hand::Takes) => ordered::event_of(Kind::Deliver, &signals, None, place),
+        (What::Signals, Hand::Gives) => ordered::event_of(Kind::Kill, &clocks_of_signals(), None, place),
+        (What::Signals, Hand::Takes) => ordered::event_of(Kind::Deliver, &clocks_of_signals(), None, place),
         // A signal may come by a descriptor, and so may the end of a process.
         (_, Hand::Takes) if what == What::Ends || descriptors::are_told_signals() => {
-            let [own, others] = signals;
-            ordered::event_of(Kind::LibcCall, &[files, own, others], Some(hand), place);
+            let [own, others] = clocks_of_signals();
+            ordered::event_of(Kind::LibcCall, &[clock_of_files(), own, others], Some(hand), place);
         }
-        _ => ordered::event_of(Kind::LibcCall, &[files], Some(hand), place),
+        _ => ordered::event(clock_of_files(), hand, place),
     }
+}
+
+/// Looked up once: to find it is to write to memory that all processes have in common.
+fn clock_of_files() -> &'static Cell {
+    static FOUND: AtomicPtr<Cell> = AtomicPtr::new(null_mut());
+    // SAFETY: null, or what was found before; a fork child has the session's memory at the same place.
+    unsafe { FOUND.load(Ordering::Relaxed).as_ref() }.unwrap_or_else(|| {
+        let found = in_session(DESCRIPTORS);
+        FOUND.store(core::ptr::from_ref(found).cast_mut(), Ordering::Relaxed);
+        found
+    })
 }
 
 /// The clocks that a signal is ordered by, that of the process and that of all.
@@ -453,7 +462,7 @@ mod tests {
             [1, 6, 7, 37, 38].map(|command| of(FCNTL, [3, command, 0]).is_anything()),
             [false, true, true, true, true]
         );
-        assert_eq!(of(OPENAT, [0, 0, 0o2000000]), Carries::LOOKS);
+        assert_eq!(of(OPENAT, [0, 0, 0o2_000_000]), Carries::LOOKS);
         assert_eq!(of(OPENAT, [0, 0, 0o301]), Carries::CHANGES_AND_LOOKS);
     }
 
