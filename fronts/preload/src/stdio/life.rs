@@ -14,9 +14,10 @@ use relive_rt::{Mode, outside};
 const PARTED: usize = 5;
 
 pub(super) fn opens(call: &mut Operating, by_name: bool) -> usize {
-    // SAFETY: the program's arguments.
-    let carries =
-        if by_name { unsafe { Carries::of_stream(call.frame.args[1] as *const u8) } } else { Carries::NOTHING };
+    let how = call.frame.args[1] as *const u8;
+    // SAFETY: the program's arguments: a string says how the file is opened.
+    let of_stream = by_name.then(|| unsafe { Carries::of_stream(how) });
+    let carries = of_stream.unwrap_or(Carries::NOTHING);
     if call.state == START {
         call.state = RUNNING;
         (call.own[STREAM], call.own[WAITS]) = (0, 0);
