@@ -40,9 +40,10 @@ const JUMP_BYTES: usize = 5;
 const RET: u8 = 0xC3;
 /// The form of a site with a `ret` and padding behind it.
 const RETURNS: usize = BEHIND.len();
-/// Where a piece has its `ret`.
-const PIECE_RET: usize = 24;
-/// `lea rcx, [rip + …]; jmp [rip + 0]; address`
+/// Where a piece has its `ret`, and its site's address.
+const PIECE_RET: usize = 21;
+const PIECE_SITE: usize = 24;
+/// `lea rcx, [rip + …]; jmp [rip + 0]; address; ret; site`
 const PIECE_BYTES: usize = 32;
 const PAGE: usize = 4096;
 
@@ -156,17 +157,15 @@ unsafe extern "C" {
 /// What carries out a call: its number, its arguments, and for [`caller`] where the code goes on.
 pub type Handler = unsafe extern "C" fn(number: usize, arguments: *const [usize; 6], back: *const usize) -> isize;
 
-/// An address in the code that made a call: behind the site; where the site was followed by a `ret`, where that leads.
+/// An address in the code that made a call: behind the site, or of the site itself.
 ///
 /// # Safety
 /// `back` must be what a [`Handler`] is given, while that runs.
 pub unsafe fn caller(back: *const usize) -> usize {
-    /// The address itself, and the red zone.
-    const TO_STACK: usize = 1 + 128 / size_of::<usize>();
-    // SAFETY: the routine's frame, above it the program's stack as it was at the site.
+    // SAFETY: the routine's frame; a site whose piece goes on by itself has its address there.
     unsafe {
         let place = back.read();
-        if is_piece(place) { back.add(TO_STACK).read() } else { place }
+        if is_piece(place) { ((place - PIECE_RET + PIECE_SITE) as *const usize).read() } else { place }
     }
 }
 
@@ -201,7 +200,7 @@ pub unsafe fn redirect(start: usize, end: usize, handler: Handler, find: impl Fn
                 Some(&(_, routine)) => (start + site.back(), routine as usize),
                 None => (piece + PIECE_RET, BEHIND[0].1 as usize),
             };
-            write_piece(piece, back, routine);
+            write_piece(piece, back, routine, start + site.at);
             let mut jump = [0xE9, 0, 0, 0, 0];
             jump[1..].copy_from_slice(&distance(start + site.at + JUMP_BYTES, piece).to_le_bytes());
             core::ptr::copy_nonoverlapping(jump.as_ptr(), (start + site.at) as *mut u8, JUMP_BYTES);
@@ -238,7 +237,7 @@ fn distance(from: usize, to: usize) -> i32 {
     (to as isize - from as isize) as i32
 }
 
-unsafe fn write_piece(at: usize, back: usize, routine: usize) {
+unsafe fn write_piece(at: usize, back: usize, routine: usize, site: usize) {
     const LEA_BYTES: usize = 7;
     let mut piece = [0xCC; PIECE_BYTES];
     piece[..3].copy_from_slice(&[0x48, 0x8D, 0x0D]);
@@ -246,6 +245,7 @@ unsafe fn write_piece(at: usize, back: usize, routine: usize) {
     piece[7..13].copy_from_slice(&[0xFF, 0x25, 0, 0, 0, 0]);
     piece[13..21].copy_from_slice(&routine.to_le_bytes());
     piece[PIECE_RET] = RET;
+    piece[PIECE_SITE..].copy_from_slice(&site.to_le_bytes());
     // SAFETY: the caller's promise: a piece of writable memory.
     unsafe { core::ptr::copy_nonoverlapping(piece.as_ptr(), at as *mut u8, PIECE_BYTES) };
 }
@@ -305,9 +305,17 @@ pub(crate) unsafe fn protect(start: usize, end: usize, writable: bool) -> isize 
 mod tests {
     use super::find::Sites;
     use super::find::tests::unsure;
-    use super::redirect;
+    use super::{caller, redirect};
+    use std::cell::Cell;
 
-    unsafe extern "C" fn sum(number: usize, arguments: *const [usize; 6], _back: *const usize) -> isize {
+    thread_local! {
+        /// Where the last call was made.
+        static MADE_AT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    unsafe extern "C" fn sum(number: usize, arguments: *const [usize; 6], back: *const usize) -> isize {
+        // SAFETY: what the routine passes.
+        MADE_AT.set(unsafe { caller(back) });
         // SAFETY: the routine passes the address of six words.
         let arguments = unsafe { *arguments };
         let total: usize = arguments[..3].iter().sum();
@@ -332,6 +340,7 @@ mod tests {
         let call = redirected(&CODE);
         assert_eq!(call(9, 500, 3), 10003);
         assert_eq!(call(1, 77, 0) as isize, -7);
+        assert_eq!(MADE_AT.get(), call as usize + 5, "the site, not where its function returns to");
     }
 
     #[test]
@@ -344,5 +353,6 @@ mod tests {
         let call = redirected(&CODE);
         assert_eq!(call(9, 500, 3), 10003);
         assert_eq!(call(1, 77, 0), 77, "an error is seen by the comparison");
+        assert_eq!(MADE_AT.get(), call as usize + 13, "behind the comparison");
     }
 }
