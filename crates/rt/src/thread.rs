@@ -73,7 +73,8 @@ pub struct Thread {
     pub once_calls: u32,
     /// Events since its last tally by family; those on mutexes are not counted.
     pub tally: [u32; Family::ALL.len()],
-    /// Cancellation points since its last event.
+    /// Since its last event: cancellation points entered, sleeps that a replay leaves out, and faults that the program
+    /// handles.
     pub calls: u32,
     /// Event number to which `once_calls` and `calls` belong.
     pub counted_at: u64,
@@ -156,7 +157,7 @@ impl Thread {
         *counter - 1
     }
 
-    /// Cancellation points entered since the last event.
+    /// Calls counted since the last event.
     pub fn calls_so_far(&self) -> u32 {
         if self.counted_at == self.events() { self.calls } else { 0 }
     }

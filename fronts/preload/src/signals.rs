@@ -2,7 +2,7 @@
 //! program's handler in ours.
 //!
 //! A fault, and a signal that a thread sends to itself by `raise`, strikes at the
-//! same instruction in every run and goes straight on. Every other one is put off
+//! same instruction in every run and goes straight on. A fault counts as a call. Every other one is put off
 //! to the thread's next operation, see `relive_rt::deferred`, unless the thread is
 //! blocked inside a front. In a replay such a signal is dropped: the handler runs
 //! where the recording says.
@@ -148,10 +148,17 @@ pub(crate) fn leave_frames(target: usize) {
 
 unsafe fn decide(number: u32, info: &mut Info, context: &Context) -> Arrival {
     let Some(thread) = thread::current_if_known() else { return Arrival::Run };
-    if thread.signals.is_ours(number) || is_fault(info) {
+    let mode = mode();
+    if thread.signals.is_ours(number) {
         return Arrival::Run;
     }
-    let mode = mode();
+    if is_fault(info) {
+        if mode != Mode::Off {
+            // Its handler may do the same each time: by the number, what strikes there is told apart.
+            thread.count_call(false);
+        }
+        return Arrival::Run;
+    }
     // A replay can't watch a piece of code that stands for a changed instruction: it is ours, too.
     let inside = (is_own_code(context.place()) && !is_program_call(context.place())) || is_piece(context.place());
     // SAFETY: the kernel's context. In our own code such registers are left from sending a signal again.

@@ -208,7 +208,12 @@ fn look(context: &mut Context) {
     let mut table = TABLE.lock();
     let strike = &mut table.strikes[index];
     context.set_place(strike.place);
-    if next_stand(&thread.replay) != Some(thread.calls_so_far()) || !strike.is_here(context) {
+    let recorded = next_stand(&thread.replay);
+    if recorded != Some(thread.calls_so_far()) || !strike.is_here(context) {
+        if let Some(calls @ 1..) = recorded.filter(|&calls| calls > thread.calls_so_far()) {
+            // So many since the last event, at which the word may keep an older number. It is the thread's own.
+            strike.differs(What::Memory((&raw const thread.calls).addr(), size_of::<u32>()), u64::from(calls));
+        }
         return context.set_place(strike.stub);
     }
     drop(table);
