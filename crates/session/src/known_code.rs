@@ -11,7 +11,7 @@
 
 use crate::launch::Runtime;
 use crate::shared::Shared;
-use relive_trace::control::KNOWN_WORDS;
+use relive_trace::control::{KNOWN_CODE, KNOWN_WORDS};
 use relive_trace::known::{KnownCode, KnownPiece};
 use relive_trace::reader::checksum;
 use std::fs::{self, OpenOptions};
@@ -25,6 +25,9 @@ const MAGIC: [u8; 8] = *b"RLVKNOW\x01";
 const HEAD_BYTES: usize = 16;
 /// Which table, how many words, and the key.
 const PIECE_BYTES: usize = 16;
+const TABLES: usize = 2;
+/// How much of a table is filled from the file: what a session finds must have room.
+const LOADED_MAX: usize = KNOWN_CODE / 4 * 3;
 
 /// The file, and how much of it a session began with.
 #[derive(Debug)]
@@ -38,37 +41,47 @@ impl Kept {
     pub(crate) fn load(runtime: &Runtime, shared: &Shared) -> Self {
         let path = path(runtime);
         let bytes = path.as_ref().and_then(|path| fs::read(path).ok()).unwrap_or_default();
-        let pieces = read(&bytes, |table, key, words| {
-            tables(shared).get(table).is_some_and(|known| known.lay(key, words.iter().copied()))
-        });
+        let pieces = lay(&bytes, tables(shared));
         Self { path, pieces }
     }
 
-    /// Writes the file again if the session found something. Where there is no room for more, what it did not ask for goes.
+    /// Writes the file again if the session found something.
     pub(crate) fn save(&self, shared: &Shared) {
         let Some(path) = &self.path else { return };
-        let all: Vec<(usize, &KnownPiece)> = tables(shared)
-            .into_iter()
-            .enumerate()
-            .flat_map(|(number, known)| {
-                let full = known.pieces.iter().all(is_ready);
-                let stays = move |piece: &&KnownPiece| is_ready(piece) && (!full || piece.is_used.load(Relaxed) != 0);
-                known.pieces.iter().filter(stays).map(move |piece| (number, piece))
-            })
-            .collect();
-        let found = tables(shared).into_iter().flat_map(|known| &known.pieces).filter(|piece| is_ready(piece)).count();
-        if found > self.pieces {
+        let all = in_order(tables(shared));
+        if all.len() > self.pieces {
             // Without it the next session looks through the code again.
             let _ = replace(path, &written(&all));
         }
     }
 }
 
+/// Lays what a file holds into the tables; how many pieces.
+fn lay(bytes: &[u8], tables: [&KnownCode; TABLES]) -> usize {
+    let mut laid = [0; TABLES];
+    read(bytes, |table, key, words| {
+        let (Some(known), Some(laid)) = (tables.get(table), laid.get_mut(table)) else { return false };
+        let has_room = *laid < LOADED_MAX && known.lay(key, words.iter().copied());
+        *laid += usize::from(has_room);
+        has_room
+    })
+}
+
+/// All that is known, with its table's number: what the session used comes first, so that the rest finds no room when
+/// the file is read, once there is too much of it.
+fn in_order(tables: [&KnownCode; TABLES]) -> Vec<(usize, &KnownPiece)> {
+    let numbered = tables.into_iter().enumerate();
+    let all = numbered.flat_map(|(number, known)| known.pieces.iter().map(move |piece| (number, piece)));
+    let mut all: Vec<_> = all.filter(|(_, piece)| is_ready(piece)).collect();
+    all.sort_by_key(|(_, piece)| piece.is_used.load(Relaxed) == 0);
+    all
+}
+
 fn is_ready(piece: &KnownPiece) -> bool {
     piece.is_ready.load(Acquire) != 0
 }
 
-fn tables(shared: &Shared) -> [&KnownCode; 2] {
+fn tables(shared: &Shared) -> [&KnownCode; TABLES] {
     let control = shared.control();
     [&control.code, &control.instructions]
 }
@@ -126,8 +139,9 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{read, replace, written};
-    use relive_trace::known::KnownPiece;
+    use super::{KNOWN_CODE, LOADED_MAX, in_order, lay, read, replace, written};
+    use relive_trace::known::{KnownCode, KnownPiece};
+    use std::sync::atomic::Ordering::Relaxed;
     use std::sync::atomic::{AtomicU32, AtomicU64};
 
     fn piece(key: u64, words: &[u32]) -> KnownPiece {
@@ -138,6 +152,13 @@ mod tests {
             is_used: AtomicU32::new(0),
             words: std::array::from_fn(|at| AtomicU32::new(words.get(at).copied().unwrap_or(0))),
         }
+    }
+
+    /// Too large for a stack.
+    fn known() -> Box<KnownCode> {
+        Box::new(KnownCode {
+            pieces: std::array::from_fn(|_| KnownPiece { is_ready: AtomicU32::new(0), ..piece(0, &[]) }),
+        })
     }
 
     fn taken(bytes: &[u8]) -> Vec<(usize, u64, Vec<u32>)> {
@@ -161,6 +182,32 @@ mod tests {
             damaged[at] ^= 4;
             assert_eq!(taken(&damaged), [], "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_full_table_leaves_room_for_what_the_next_session_finds() {
+        let (full, one, other) = (known(), known(), known());
+        for key in 1..=KNOWN_CODE as u64 {
+            full.remember(key, std::iter::empty());
+        }
+        assert_eq!(lay(&written(&in_order([&full, &other])), [&one, &other]), LOADED_MAX);
+        one.remember(1000, std::iter::empty());
+        assert_eq!(in_order([&one, &other])[0].1.key.load(Relaxed), 1000);
+        assert_eq!(in_order([&one, &other]).len(), LOADED_MAX + 1);
+    }
+
+    #[test]
+    fn what_a_session_used_comes_before_what_it_only_had() {
+        let (one, other) = (known(), known());
+        for key in 1..=3 {
+            assert!(one.lay(key, [key as u32].into_iter()));
+            assert!(other.lay(10 + key, std::iter::empty()));
+        }
+        one.remember(4, std::iter::empty());
+        assert!(other.recall(12).is_some());
+        let keys: Vec<_> =
+            in_order([&one, &other]).iter().map(|&(table, piece)| (table, piece.key.load(Relaxed))).collect();
+        assert_eq!(keys, [(0, 4), (1, 12), (0, 1), (0, 2), (0, 3), (1, 11), (1, 13)]);
     }
 
     #[test]
