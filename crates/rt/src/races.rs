@@ -25,6 +25,7 @@ mod ending;
 mod labels;
 mod ledger;
 mod memory;
+mod passage;
 mod robust;
 mod second;
 mod state;

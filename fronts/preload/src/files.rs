@@ -6,7 +6,7 @@
 //! without a recorded environment they go straight on: only that a sleeper may wake is
 //! said in every recording.
 
-use crate::real::Real;
+use crate::real::{Real, look_up_early};
 use crate::variadic::{Call, entry, steps};
 use relive_rt::environment::carried::{self, Carries};
 use relive_rt::outside;
@@ -58,17 +58,9 @@ macro_rules! told {
             }
         )*
 
-        /// Looks all of them up before the first is called, for the same reason as cancellation points.
-        unsafe extern "C" fn look_up() {
-            // One that this C library lacks is never called.
-            $($name::REAL.look_up_if_present();)*
-        }
+        look_up_early!($($name::REAL),*);
     };
 }
-
-#[used]
-#[unsafe(link_section = ".init_array")]
-static LOOK_UP: unsafe extern "C" fn() = look_up;
 
 #[rustfmt::skip]
 told! {

@@ -95,6 +95,22 @@ macro_rules! real {
 }
 pub(crate) use real;
 
+/// Looks functions up before the first of them is called: that takes the loader's lock, and such a call may come from a
+/// signal handler, or from a fork child that must not wait for it. One that this C library lacks is never called.
+macro_rules! look_up_early {
+    ($($real:expr),* $(,)?) => {
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static LOOK_UP: unsafe extern "C" fn() = {
+            unsafe extern "C" fn look_up() {
+                $($real.look_up_if_present();)*
+            }
+            look_up
+        };
+    };
+}
+pub(crate) use look_up_early;
+
 /// Any object of the C library, by address.
 pub(crate) type Object = *mut c_void;
 /// `const struct timespec *`.

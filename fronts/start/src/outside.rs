@@ -48,11 +48,11 @@ pub(crate) fn start(passed: &Passed) -> Option<&'static Places> {
     let control = map(fd);
     syscall::close(fd);
     let control = control?;
-    let leaves = control.cpuid.leaves.get(..control.cpuid.count as usize)?;
-    let running = matches!(control.mode.load(Ordering::Relaxed), mode::RECORD | mode::REPLAY);
-    if control.magic != CONTROL_MAGIC || !running || leaves.is_empty() {
+    let Some(leaves) = described(control) else {
+        // SAFETY: what was just mapped, of which nothing is kept.
+        unsafe { syscall::munmap(CONTROL, size_of::<Control>()) };
         return None;
-    }
+    };
     SESSION.store(core::ptr::from_ref(control).cast_mut(), Ordering::Relaxed);
     let places = Places::own()?;
     // SAFETY: the starter has one thread.
@@ -60,15 +60,25 @@ pub(crate) fn start(passed: &Passed) -> Option<&'static Places> {
     outside::install(SIGILL, 0, on_trap).then_some(places)
 }
 
+/// The session's table of the processor, if there is one and the session runs.
+fn described(control: &'static Control) -> Option<&'static [[u32; 6]]> {
+    let leaves = control.cpuid.leaves.get(..control.cpuid.count as usize)?;
+    let running = matches!(control.mode.load(Ordering::Relaxed), mode::RECORD | mode::REPLAY);
+    (control.magic == CONTROL_MAGIC && running && !leaves.is_empty()).then_some(leaves)
+}
+
 fn map(fd: u32) -> Option<&'static Control> {
     const READ_WRITE: usize = 3;
     /// `MAP_SHARED | MAP_FIXED_NOREPLACE`
     const THERE: usize = 1 | 0x10_0000;
-    let (bytes, fd_bytes) = (size_of::<Control>(), syscall::file_stat(fd)?.size);
+    let bytes = size_of::<Control>();
+    if syscall::file_stat(fd)?.size < bytes as u64 {
+        return None;
+    }
     // SAFETY: a new mapping where nothing lies, or none.
     let at = unsafe { syscall6(MMAP, CONTROL, bytes, READ_WRITE, THERE, fd as usize, 0) };
     // SAFETY: mapped, aligned, of a file that is as long and stays so; what is not atomic is not written any more.
-    (at == CONTROL as isize && fd_bytes >= bytes as u64).then(|| unsafe { &*(CONTROL as *const Control) })
+    (at == CONTROL as isize).then(|| unsafe { &*(CONTROL as *const Control) })
 }
 
 /// Changes what was just mapped, if it is code.

@@ -8,6 +8,7 @@ use super::edges::{self, Edge};
 use super::ending::Ending;
 use super::ledger::Ledger;
 use super::memory::{self, Here, Mapped};
+use super::passage::Passage;
 use super::robust::Holders;
 use super::second::Second;
 use super::tally::Tally;
@@ -47,6 +48,7 @@ pub(super) struct State {
     robust: Lock<Holders>,
     second: Lock<Second>,
     tally: Tally,
+    passage: Passage,
     ending: Ending,
 }
 
@@ -88,7 +90,8 @@ impl State {
             robust: Lock::new(Holders::default()),
             second: Lock::new(Second::new(pass)),
             tally: Tally::new(pass == Pass::First && runtime::has_flag(flag::SEGMENTS)),
-            ending: Ending::new(threads),
+            passage: Passage::new(threads),
+            ending: Ending::new(),
         });
         start(&state.clocks, first);
         state.say_of_image(word::BEGUN);
@@ -104,7 +107,7 @@ impl State {
 
     /// What the thread `me` does.
     pub(super) fn act(&self, me: u32, act: &Act<'_>) {
-        let _within = self.ending.enter(me);
+        let _within = self.passage.enter(me);
         let _counted = self.tally.one_act();
         match act {
             Act::Started => self.ending.runs(me),
@@ -114,7 +117,7 @@ impl State {
                 self.ending.runs(me);
                 self.settle(me);
                 self.hand_over(me);
-                self.tally.ends(&self.clocks.current(me));
+                self.tally.ends(|| self.clocks.current(me));
                 let made = self.clocks.create(me, *child);
                 assert_eq!(made, Ok(()), "a thread is made once");
                 if self.pass == Pass::Second {
@@ -204,7 +207,7 @@ impl State {
     fn edge(&self, me: u32, edge: Edge, key: u64) {
         let clocks = &self.clocks;
         if matches!(edge, Edge::Release | Edge::ReleaseEither | Edge::Transfer | Edge::Arrive) {
-            self.tally.ends_with(|| clocks.current(me));
+            self.tally.ends(|| clocks.current(me));
         }
         let ended = match edge {
             Edge::Acquire => clocks.acquire(me, key),
@@ -240,7 +243,7 @@ impl State {
     fn ended(&self, me: u32, clock: Option<Clock>) {
         if let Some(clock) = clock {
             self.check(&clock);
-            self.tally.ends(&clock);
+            self.tally.ends(|| clock.clone());
             self.clocks.handed_over(me);
         } else {
             self.tally.snoop(&self.clocks);
@@ -283,7 +286,7 @@ impl State {
 
     /// The thread's log is full in the middle of a segment.
     pub(super) fn full(&self, me: u32, take: Take<'_>) {
-        let _within = self.ending.enter(me);
+        let _within = self.passage.enter(me);
         let clock = self.clocks.current(me);
         take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(&range));
     }
@@ -364,11 +367,11 @@ impl State {
 
     /// Runs `fork` while nobody else is within, and with the locks that others take there.
     pub(super) fn around_fork(&self, me: u32, fork: &mut dyn FnMut()) {
-        let _alone = self.ending.alone(me);
-        let _within = self.ending.enter(me);
+        let _alone = self.passage.alone(me);
+        let _within = self.passage.enter(me);
         let first = (self.second.lock(), self.writers.lock(), self.robust.lock());
         let found = self.found.lock();
-        self.tally.around(&mut || self.ending.around(&mut *fork));
+        self.tally.around(&mut || self.ending.around(&self.passage, &mut *fork));
         drop((found, first));
     }
 
@@ -391,14 +394,14 @@ impl State {
 
     /// The thread's last call.
     pub(super) fn ends(&self, me: u32) {
-        let _within = self.ending.enter(me);
+        let _within = self.passage.enter(me);
         let _counted = self.tally.one_act();
         self.ending.is_over(me);
         self.settle(me);
         self.hand_over(me);
         // The kernel gives them to others behind this.
         let left = self.robust.lock().take_those_of(me);
-        self.tally.ends(&self.clocks.current(me));
+        self.tally.ends(|| self.clocks.current(me));
         for key in left {
             self.clocks.release(me, key);
         }
@@ -409,13 +412,13 @@ impl State {
     pub(super) fn process_ends(&self, me: u32) {
         self.settle(me);
         self.hand_over(me);
-        self.ending.ends(me, |other, memory| {
+        self.ending.ends(me, &self.passage, |other, memory| {
             let clock = self.clocks.current(other);
             translation::look(memory, |lines| self.hold(&clock, lines), |range| self.variable(&range));
-            self.tally.ends(&clock);
+            self.tally.ends(|| clock.clone());
         });
         if self.pass == Pass::First {
-            self.tally.ends(&self.clocks.current(me));
+            self.tally.ends(|| self.clocks.current(me));
             self.say_what_was_missed();
             self.say_of_image(word::ENDED);
         }
@@ -423,7 +426,7 @@ impl State {
 
     /// An access to watched bytes, before it happens. Whether the thread's next ones matter.
     pub(super) fn access(&self, me: u32, access: &super::Access) -> bool {
-        let _within = self.ending.enter(me);
+        let _within = self.passage.enter(me);
         looked();
         self.second.lock().access(me, &self.clocks, access)
     }

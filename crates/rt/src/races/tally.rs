@@ -51,22 +51,15 @@ impl Tally {
         }
     }
 
-    /// The segment with this clock has ended, or does with what comes next.
-    pub(super) fn ends(&self, clock: &Clock) {
+    /// The segment with this clock, which is asked for if anything is counted, has ended, or does with what comes next.
+    #[inline]
+    pub(super) fn ends(&self, clock: impl FnOnce() -> Clock) {
         let Some(counter) = &self.counter else { return };
-        let mut counter = counter.lock();
+        let (clock, mut counter) = (clock(), counter.lock());
         let touched = counter.open.remove(&clock.epoch().thread()).unwrap_or_default();
         let line = |(number, (read, written))| Line { number, read, written };
         let lines: Vec<Line> = touched.into_iter().map(line).collect();
-        counter.recorder.end(clock, &lines);
-    }
-
-    /// The same of a segment whose clock is asked for if anything is counted.
-    #[inline]
-    pub(super) fn ends_with(&self, clock: impl FnOnce() -> Clock) {
-        if self.counter.is_some() {
-            self.ends(&clock());
-        }
+        counter.recorder.end(&clock, &lines);
     }
 
     /// Looks at the clocks of all threads. Every segment that has ended must have been told of.

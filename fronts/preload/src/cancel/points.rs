@@ -3,8 +3,7 @@
 //! hands on clocks, and with the environment recorded orders what they hand over. Nothing lives here but the list and what sets a few of them apart.
 
 use super::{enter, interruption, leave, note_interruption, strike, unwound, wait_for_signal};
-use crate::real;
-use crate::real::Real;
+use crate::real::{self, Real, look_up_early};
 use core::ffi::c_int;
 use relive_rt::environment::carried::{self, Carries};
 use relive_rt::{Mode, mode, outside};
@@ -136,22 +135,11 @@ macro_rules! points {
             trampoline!($name, $name::before, after);
         )*
 
-        /// Looks all of them up before the first is called: a look-up takes the loader's lock, and such a
-        /// call may come from a signal handler or from a fork child that must not wait for it.
-        unsafe extern "C" fn look_up() {
-            // A point that this C library lacks is never called.
-            $(let _ = $name::REAL.look_up_if_present();)*
-            real::at::control.look_up_if_present();
-            real::at::request.look_up_if_present();
-        }
+        look_up_early!($($name::REAL,)* real::at::control, real::at::request);
     };
     (@nature) => { PLAIN };
     (@nature $nature:expr) => { $nature };
 }
-
-#[used]
-#[unsafe(link_section = ".init_array")]
-static LOOK_UP: unsafe extern "C" fn() = look_up;
 
 #[rustfmt::skip]
 points! {
