@@ -93,7 +93,7 @@ fn one(place: &Place, case: &Case, options: &Options) -> Measured {
                 }
                 trace_bytes = bytes;
             }
-            Err(what) => failure = Some(what),
+            Err(what) => failure = Some(super::report::without_folders(&what)),
         }
         place.forget_trace();
     }

@@ -6,6 +6,7 @@
 use super::Place;
 use super::measure::{self, Sample};
 use super::options::Options;
+use super::report::without_folders;
 use std::path::Path;
 use std::process::Command;
 
@@ -112,7 +113,7 @@ impl Kernel {
 
     fn fail(&mut self, why: String) {
         eprintln!("  {why}");
-        self.failures.push(why);
+        self.failures.push(without_folders(&why));
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Overhead {
 impl Overhead {
     fn of(pairs: Result<Vec<(f64, f64)>, String>) -> Self {
         match pairs {
-            Err(failure) => Self { native: None, added: None, failure: Some(failure) },
+            Err(failure) => Self { native: None, added: None, failure: Some(report::without_folders(&failure)) },
             Ok(pairs) => Self {
                 native: statistics::estimate(&pairs.iter().map(|p| p.0).collect::<Vec<_>>()),
                 added: statistics::estimate(&pairs.iter().map(|p| p.1 - p.0).collect::<Vec<_>>()),
@@ -90,7 +90,13 @@ fn lock(place: &Place, options: &Options, case: String, args: &[String]) -> Lock
     let program = place.programs.join("lockmicro");
     let runs = options.runs.max(if options.quick { 0 } else { LOCK_RUNS });
     match pairs(place, runs, &program, args, |printed, _| field(printed, "ns_per_op")) {
-        Err(failure) => Lock { case, native: None, added: None, ratio: None, failure: Some(report::flat(&failure)) },
+        Err(failure) => Lock {
+            case,
+            native: None,
+            added: None,
+            ratio: None,
+            failure: Some(report::flat(&report::without_folders(&failure))),
+        },
         Ok(pairs) => {
             let (native, recorded): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
             let added: Vec<f64> = recorded.iter().zip(&native).map(|(r, n)| r - n).collect();

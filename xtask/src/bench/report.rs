@@ -47,6 +47,18 @@ pub(super) fn flat(text: &str) -> String {
     text.replace('|', "/").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// `text` with the last name of each absolute path instead of the path: where a machine has its folders is no figure.
+pub(super) fn without_folders(text: &str) -> String {
+    let name = |word: &str| {
+        let start = word.find(|first: char| first.is_alphanumeric() || first == '/').unwrap_or(0);
+        let (before, path) = word.split_at(start);
+        let is_path = path.starts_with('/') && path.len() > 1;
+        let last = path.trim_end_matches('/').rsplit('/').next().filter(|_| is_path);
+        format!("{before}{}", last.unwrap_or(path))
+    };
+    text.split(' ').map(name).collect::<Vec<_>>().join(" ")
+}
+
 /// The whole report.
 pub(super) fn markdown(report: &Report) -> String {
     let mut text = heading(report);
@@ -215,4 +227,21 @@ fn per_operation(kernels: &[&Kernel]) -> String {
     let sum = |of: fn(&Kernel) -> Option<u64>| kernels.iter().filter_map(|k| of(k)).sum::<u64>();
     let (bytes, operations) = (sum(|k| k.bytes), sum(|k| k.operations));
     if operations == 0 { "–".to_owned() } else { format!("{:.3}", bytes as f64 / operations as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_folders;
+
+    #[test]
+    fn of_paths_the_last_name_stays() {
+        let cases = [
+            ("`/opt/x/relive replay /tmp/b-1/trace`: exit status: 125", "`relive replay trace`: exit status: 125"),
+            ("status 139: relive: /tmp/#12 (deleted) is shared", "status 139: relive: #12 (deleted) is shared"),
+            ("1/2 of it, and/or / none", "1/2 of it, and/or / none"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(without_folders(text), expected);
+        }
+    }
 }

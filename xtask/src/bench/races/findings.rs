@@ -6,7 +6,7 @@ use super::cases::{self, Case};
 use super::tools::{Build, Peer, RACES};
 use crate::bench::Place;
 use crate::bench::alone::{self, Ended};
-use crate::bench::report::flat;
+use crate::bench::report::{flat, without_folders};
 use crate::run::Outcome;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -33,6 +33,12 @@ pub(super) enum Verdict {
     Elsewhere,
     /// The tool or the program under it failed.
     Failed(String),
+}
+
+impl Verdict {
+    fn failed(why: &str) -> Self {
+        Self::Failed(without_folders(why))
+    }
 }
 
 /// One case under one tool.
@@ -67,7 +73,7 @@ pub(super) fn look(place: &Place, runs: usize, peers: &[Peer], built: &Path) -> 
             let failed = ready.iter().find(|(build, _)| *build == build_of(tool)).and_then(|r| r.1.as_ref().err());
             let runs = match failed {
                 None => (0..runs.min(RUNS_MAX)).map(|_| outcome(place, case, tool, built)).collect(),
-                Some(why) => vec![Verdict::Failed(why.to_string())],
+                Some(why) => vec![Verdict::failed(&why.to_string())],
             };
             findings.push(Finding { tool, case: case.name(), races: case.races(), runs });
         }
@@ -90,7 +96,7 @@ fn outcome(place: &Place, case: &Case, tool: Tool, built: &Path) -> Verdict {
     place.forget_trace();
     match ended {
         Ok(ended) => judge(case, tool, &ended),
-        Err(why) => Verdict::Failed(why),
+        Err(why) => Verdict::failed(&why),
     }
 }
 
@@ -98,7 +104,7 @@ fn relive(place: &Place, case: &Case, built: &Path) -> Result<Ended, String> {
     let mut record = place.relive(&["record", "-q", "--environment", "-o"]);
     record.arg(place.trace()).arg("--").arg(case.program(Build::Plain, built)).args(case.arguments.split(' '));
     let recorded = alone::run(&record, LIMIT)?;
-    if recorded.status != Some(0) {
+    if recorded.status != Some(case.status) {
         return Err(format!("record: {}", recorded.in_short()));
     }
     let mut races: Command = place.relive(&["races", "-q"]);
@@ -112,10 +118,10 @@ fn judge(case: &Case, tool: Tool, ended: &Ended) -> Verdict {
         Verdict::Reported
     } else if reported {
         Verdict::Elsewhere
-    } else if matches!(ended.status, Some(0 | RACES)) {
+    } else if ended.status.is_some_and(|status| [0, RACES, case.status].contains(&status)) {
         Verdict::Quiet
     } else {
-        Verdict::Failed(ended.in_short())
+        Verdict::failed(&ended.in_short())
     }
 }
 
