@@ -420,6 +420,20 @@ fn gdb_stops_where_the_recording_of_a_killed_process_ends() {
 }
 
 #[test]
+fn an_environment_recorded_with_less_order_is_refused_and_can_be_read() {
+    let desk = Desk::new();
+    let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/golden/v2");
+    for command in ["replay", "races"] {
+        let run = desk.relive([command, old]);
+        assert_eq!((run.status, run.stdout.as_str()), (Some(125), ""), "{command}");
+        assert!(run.stderr.contains("(trace format 2, replayed since 3); replay it with"), "{}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    }
+    assert!(desk.relive(["stats", old]).stdout.contains("exited 5"));
+    assert!(desk.relive(["dump", old]).stdout.contains("name=openat"));
+}
+
+#[test]
 fn a_replay_that_nobody_reads_ends_like_other_tools() {
     for environment in ["", "--environment"] {
         let desk = Desk::new();

@@ -3,14 +3,13 @@
 use crate::binary;
 use crate::cpuid;
 use crate::data_file::Series;
-use crate::file_limit;
 use crate::kept::{Images, Wrong};
 use crate::known_code;
 use crate::launch::{Launch, Runtime};
-use crate::packed::{Packed, PackedError};
+use crate::packed::Packed;
 use crate::processes;
-use crate::processor::{self, Lacks};
-use crate::program::{Program, ProgramError};
+use crate::processor;
+use crate::program::Program;
 use crate::record::common_flags;
 use crate::report::{Report, Scene};
 use crate::service::Service;
@@ -21,7 +20,7 @@ use crate::supervise::{Outcome, Watched, Woken};
 use crate::watch::{Proc, Stuck, TICK, Verdict, Watch};
 use relive_trace::control::{IN_USE, flag, mode};
 use relive_trace::derived::{DerivedError, DerivedOrder};
-use relive_trace::error::ReadError;
+use relive_trace::layout::ENVIRONMENT_SINCE;
 use relive_trace::manifest::{self, Manifest};
 use relive_trace::plan_builder::PlanBuilder;
 use relive_trace::recording::{End, Recording};
@@ -41,6 +40,7 @@ use std::time::{Duration, Instant};
 mod cast;
 mod debugging;
 mod ending;
+mod error;
 mod known;
 mod learning;
 mod meeting;
@@ -52,6 +52,7 @@ use cast::Cast;
 pub use debugging::Note;
 pub use ending::Ending;
 use ending::Run;
+pub use error::ReplayError;
 pub use known::{KnownRace, KnownRaces};
 pub use learning::{NotLearnt, Rule};
 pub use meeting::{MeetError, Meeting};
@@ -113,82 +114,6 @@ pub struct Replayed {
     pub not_learnt: Option<NotLearnt>,
 }
 
-/// Why there is no replay.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The folder for what a hunt for races finds can't be used.
-    #[error("look for races: {0}; set TMPDIR to a folder that can be written")]
-    Races(io::Error),
-    /// The trace can't be read or trusted.
-    #[error(transparent)]
-    Trace(#[from] ReadError),
-    /// The files that it was packed with can't be used.
-    #[error(transparent)]
-    Packed(#[from] PackedError),
-    /// This machine's processor can't do what the recording's could.
-    #[error("replay {}: {cause}; replay it on a processor with them, or try --allow-processor", folder.display())]
-    Processor {
-        /// The trace.
-        folder: PathBuf,
-        /// What is missing.
-        cause: Lacks,
-    },
-    /// The program or a library is another one.
-    #[error("replay {}: {} was rebuilt or replaced since; restore it, or try --allow-rebuilt", folder.display(), path.display())]
-    Rebuilt {
-        /// The trace.
-        folder: PathBuf,
-        /// The file.
-        path: PathBuf,
-    },
-    /// The program or a library is gone.
-    #[error("replay {}: {} is not there any more; restore it", folder.display(), path.display())]
-    Missing {
-        /// The trace.
-        folder: PathBuf,
-        /// The file or folder.
-        path: PathBuf,
-    },
-    /// There is no process of this number.
-    #[error("replay {} --process {number}: there is no such process, only {there}", folder.display())]
-    NoProcess {
-        /// The trace.
-        folder: PathBuf,
-        /// The number.
-        number: u32,
-        /// Those that there are.
-        there: String,
-    },
-    /// The recording does not have what the process took from the others.
-    #[error(
-        "replay {} --process {number}: what its processes take from one another is not recorded; record with --environment",
-        folder.display()
-    )]
-    NotByItself {
-        /// The trace.
-        folder: PathBuf,
-        /// The process.
-        number: u32,
-    },
-    /// The program can't be started as it was.
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-    /// The session's own means are not to be had.
-    #[error("prepare the replay{}", file_limit::remedy(.0))]
-    Session(#[from] io::Error),
-    /// gdb could not be started.
-    #[error("start gdb: {0}; install it, or have it in $PATH")]
-    Gdb(io::Error),
-    /// The program could not be started.
-    #[error("start {}: {cause}", path.display())]
-    Start {
-        /// The program.
-        path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
-    },
-}
-
 impl Replayer {
     /// Reads and verifies the trace in `folder` and finds its program.
     ///
@@ -197,6 +122,9 @@ impl Replayer {
     pub fn open(folder: &Path, runtime: &Runtime, allow: Allow) -> Result<Self, ReplayError> {
         let recording = Recording::open(folder)?;
         let manifest = &recording.manifest;
+        if manifest.environment_recorded && manifest.format < ENVIRONMENT_SINCE {
+            return Err(ReplayError::Older { folder: folder.to_owned(), format: manifest.format });
+        }
         let working = manifest.folder.as_path();
         let missing = |path: &Path| ReplayError::Missing { folder: folder.to_owned(), path: path.to_owned() };
         if !working.is_dir() && !manifest.environment_recorded {

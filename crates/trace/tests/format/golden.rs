@@ -1,7 +1,8 @@
-//! A recording that version 1 made, kept in the tree: every later version must
-//! read the same from it.
+//! Recordings that versions 1 and 2 made, kept in the tree: every later version must
+//! read the same from them.
 //!
-//! `golden/v1.c` is the recorded program, `golden/record_v1.sh` records it.
+//! `golden/v1.c` is the recorded program, `golden/record_v1.sh` records it. Version 2 is
+//! of the same program with its environment.
 
 use relive_trace::manifest::{Outcome, State, Text};
 use relive_trace::recording::{End, Recording};
@@ -29,12 +30,24 @@ fn describe(recording: &Recording) -> String {
     text
 }
 
+fn check(name: &str) {
+    let recording = Recording::open(&Path::new(GOLDEN).join(name)).unwrap();
+    let expected = std::fs::read_to_string(Path::new(GOLDEN).join(name).with_extension("txt")).unwrap();
+    let found = describe(&recording);
+    assert!(found == expected, "{name}.txt should be:\n{found}");
+}
+
 #[test]
 fn a_recording_of_version_1_reads_as_ever() {
-    let recording = Recording::open(&Path::new(GOLDEN).join("v1")).unwrap();
-    let expected = std::fs::read_to_string(Path::new(GOLDEN).join("v1.txt")).unwrap();
-    let found = describe(&recording);
-    assert!(found == expected, "v1.txt should be:\n{found}");
+    check("v1");
+}
+
+#[test]
+fn a_recording_of_version_2_reads_as_ever() {
+    check("v2");
+    let recording = Recording::open(&Path::new(GOLDEN).join("v2")).unwrap();
+    assert!(recording.manifest.environment_recorded && recording.manifest.format == 2);
+    assert_eq!(recording.manifest.outcome, Some(Outcome::Exited(5)));
 }
 
 /// What is certain about the recorded program, whatever order its threads ran in.
