@@ -32,7 +32,10 @@ pub(super) struct Measured {
     replay: Option<Estimate>,
     /// Bytes of the trace.
     trace_bytes: u64,
+    /// Why a round does not count, of the last that does not.
     failure: Option<String>,
+    /// How many do not.
+    failed: usize,
 }
 
 struct Case {
@@ -82,7 +85,7 @@ pub(super) fn measure(place: &Place, options: &Options) -> Result<Vec<Measured>,
 
 fn one(place: &Place, case: &Case, options: &Options) -> Measured {
     eprintln!("{}", case.name);
-    let (mut walls, mut trace_bytes, mut failure) = ([const { Vec::new() }; 3], 0, None);
+    let (mut walls, mut trace_bytes, mut failure, mut failed) = ([const { Vec::new() }; 3], 0, None, 0);
     for _ in 0..options.runs {
         let round =
             if case.name == server::NAME { server::round(place, case, options.small) } else { round(place, case) };
@@ -93,7 +96,9 @@ fn one(place: &Place, case: &Case, options: &Options) -> Measured {
                 }
                 trace_bytes = bytes;
             }
-            Err(what) => failure = Some(super::report::without_folders(&what)),
+            Err(what) => {
+                (failure, failed) = (Some(super::report::without_folders(&what)), failed + 1);
+            }
         }
         place.forget_trace();
     }
@@ -105,6 +110,7 @@ fn one(place: &Place, case: &Case, options: &Options) -> Measured {
         replay: estimate(&ratios(&replayed, &native)),
         trace_bytes,
         failure,
+        failed,
     }
 }
 
@@ -144,8 +150,10 @@ pub(super) fn markdown(measured: &[Measured], machine: &str) -> String {
         let trace = row.trace_bytes as f64 / f64::from(1 << 20);
         let (record, replay) = (show(&row.record), show(&row.replay));
         let _ = writeln!(text, "| {} | {native} | {record} | {replay} | {trace:.1} MiB |", row.name);
+    }
+    for row in measured {
         if let Some(failure) = &row.failure {
-            let _ = writeln!(text, "\n{}: {failure}\n", row.name);
+            let _ = writeln!(text, "\n{}, {} rounds that do not count: {failure}", row.name, row.failed);
         }
     }
     text

@@ -97,7 +97,7 @@ impl Kernel {
             match measure::run(&mut command).and_then(|(printed, sample)| checked(mode, printed, &mut recorded, sample))
             {
                 Ok(sample) => round[mode as usize] = Some(sample),
-                Err(why) => self.fail(why),
+                Err(why) => self.fail(&why),
             }
         }
         if round[Mode::Record as usize].is_some() {
@@ -105,15 +105,15 @@ impl Kernel {
                 Ok([operations, bytes, disk]) => {
                     (self.operations, self.bytes, self.disk_bytes) = (Some(operations), Some(bytes), Some(disk));
                 }
-                Err(why) => self.fail(why),
+                Err(why) => self.fail(&why),
             }
         }
         self.rounds.push(round);
     }
 
-    fn fail(&mut self, why: String) {
+    fn fail(&mut self, why: &str) {
         eprintln!("  {why}");
-        self.failures.push(without_folders(&why));
+        self.failures.push(without_folders(why));
     }
 }
 
