@@ -322,6 +322,11 @@ impl Watch {
     /// A thread that could go on only gets no processor, or has not woken yet.
     fn somebody_is_about_to_go(&self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> bool {
         let still = self.standstill(now);
+        // The program has not come to its first instruction; whoever starts it sees its end.
+        let is_unborn = |slot: &TurnSlot| slot.state.load(Acquire) == turn::UNBORN;
+        if still < BIRTH_MAX && slots.iter().all(is_unborn) {
+            return true;
+        }
         slots.iter().any(|slot| {
             let (pid, tid) = (slot.pid.load(Relaxed), slot.tid.load(Relaxed));
             let runnable = || kernel.state(pid, tid).is_some_and(|state| matches!(state.letter, 'R' | 'D'));

@@ -104,6 +104,13 @@ fn threads_that_wait_for_each_other_are_stuck_within_two_seconds() {
 }
 
 #[test]
+fn a_program_may_take_its_time_to_start_on_a_busy_machine() {
+    let (verdict, after) = Stage::new(&[(turn::UNBORN, 0, 5), (turn::UNBORN, 0, 2)], BRIEF).watch(LONG, |_| ());
+    assert_eq!(verdict, Verdict::Stuck(Stuck::AllWait { thread: 0 }));
+    assert!(after >= Duration::from_secs(10));
+}
+
+#[test]
 fn a_thread_that_was_announced_and_never_comes_holds_nobody_up_for_good() {
     let threads = [(turn::WAITING, 1, 5), (turn::RUNNING, 0, 0)];
     let stage = Stage::new(&threads, BRIEF);
