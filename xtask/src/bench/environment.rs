@@ -50,7 +50,7 @@ fn cases(place: &Place, small: bool) -> Vec<Case> {
     let source = crate::run::root().join("workloads/lu.c");
     let calls = place.programs.join("calls");
     let text = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
-    vec![
+    let mut cases = vec![
         Case {
             name: "getppid",
             command: text(&[&calls.display().to_string(), "-n", if small { "100000" } else { "1000000" }]),
@@ -67,9 +67,10 @@ fn cases(place: &Place, small: bool) -> Vec<Case> {
             command: text(&["gcc", "-O2", "-c", &source.display().to_string(), "-o", &format!("{scratch}/o")]),
             field: None,
         },
-        server::case(),
         Case { name: "pigz", command: text(&["pigz", "-k", "-f", "-p2", &format!("{scratch}/text")]), field: None },
-    ]
+    ];
+    cases.extend(server::cases(place));
+    cases
 }
 
 /// Measures all of them, each mode in each round.
@@ -87,8 +88,7 @@ fn one(place: &Place, case: &Case, options: &Options) -> Measured {
     eprintln!("{}", case.name);
     let (mut walls, mut trace_bytes, mut failure, mut failed) = ([const { Vec::new() }; 3], 0, None, 0);
     for _ in 0..options.runs {
-        let round =
-            if case.name == server::NAME { server::round(place, case, options.small) } else { round(place, case) };
+        let round = if server::is(case) { server::round(place, case, options.small) } else { round(place, case) };
         match round {
             Ok((times, bytes)) => {
                 for (wall, time) in walls.iter_mut().zip(times) {
