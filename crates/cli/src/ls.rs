@@ -3,6 +3,7 @@
 use crate::output::{self, Align};
 use anyhow::Result;
 use clap::Args;
+use relive_session::signals;
 use relive_session::store::{Entry, Store};
 use relive_trace::manifest::{Manifest, Outcome, State, Text};
 use serde::Serialize;
@@ -91,12 +92,16 @@ fn describe(entry: Entry) -> Trace {
     trace
 }
 
-/// How the recording ended, in two words at most.
+/// How the recording ended, in a few words.
 pub(crate) fn status(manifest: &Manifest) -> String {
-    match (manifest.state, manifest.outcome) {
+    ended(manifest.state, manifest.outcome)
+}
+
+fn ended(state: State, outcome: Option<Outcome>) -> String {
+    match (state, outcome) {
         (State::Unfinished, _) => "unfinished".to_owned(),
         (State::Complete, Some(Outcome::Exited(code))) => format!("exited {code}"),
-        (State::Complete, Some(Outcome::Killed(signal))) => format!("killed {signal}"),
+        (State::Complete, Some(Outcome::Killed(signal))) => format!("killed by {}", signals::name(signal.into())),
         (State::Complete, None) => "ended".to_owned(),
     }
 }
@@ -112,4 +117,23 @@ fn row(trace: &Trace) -> [String; 6] {
         output::bytes(trace.bytes),
         trace.command.clone().or_else(|| trace.problem.clone()).unwrap_or_default(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ended;
+    use relive_trace::manifest::{Outcome, State};
+
+    #[test]
+    fn an_end_is_told_by_the_names_that_users_know() {
+        let cases = [
+            ((State::Complete, Some(Outcome::Exited(7))), "exited 7"),
+            ((State::Complete, Some(Outcome::Killed(6))), "killed by SIGABRT"),
+            ((State::Complete, None), "ended"),
+            ((State::Unfinished, None), "unfinished"),
+        ];
+        for ((state, outcome), text) in cases {
+            assert_eq!(ended(state, outcome), text);
+        }
+    }
 }
