@@ -7,11 +7,14 @@
 use anyhow::{Context, Result};
 use relive_session::launch::Runtime;
 use std::env;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A recorded process that has become another user gets the files by descriptors, and must be allowed to execute them.
+const FOR_ALL: u32 = 0o755;
 
 /// A file inside this binary.
 struct Embedded {
@@ -54,7 +57,8 @@ impl Embedded {
     /// By its size and by a time that no clock gives it: to compare six megabytes took as long as a short program runs.
     fn is_as_unpacked(&self, path: &Path) -> io::Result<bool> {
         let found = fs::symlink_metadata(path)?;
-        let ours = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
+        let owned = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
+        let ours = owned && found.mode() & FOR_ALL == FOR_ALL;
         Ok(ours && found.len() == self.content.len() as u64 && found.modified()? == self.stamp())
     }
 
@@ -76,6 +80,8 @@ impl Embedded {
             .open(&fresh)
             .and_then(|mut file| {
                 file.write_all(self.content)?;
+                // Whatever the mask took away.
+                file.set_permissions(Permissions::from_mode(FOR_ALL))?;
                 file.set_modified(self.stamp())?;
                 // The size and the time must not be there before the content is.
                 file.sync_all()

@@ -7,6 +7,7 @@
 //! would end a program under `RLIMIT_FSIZE` with SIGXFSZ. No descriptor stays
 //! open: programs close descriptors that they don't know.
 
+use crate::handed;
 use crate::held::{self, Held};
 use crate::inputs;
 use crate::limit;
@@ -17,6 +18,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::lock::Lock;
 use relive_sys::syscall;
 use relive_trace::control::mode;
+use relive_trace::handed::Wanted;
 use relive_trace::layout::{
     CHUNK_MAGIC, ChunkHeader, FILE_HEADER_BYTES, FILE_MAGIC, FORMAT_VERSION, FileHeader, NONE, WINDOW_BYTES, end,
     latest_clock, stop,
@@ -288,7 +290,7 @@ fn reserve(end: u64) -> Result<u64, u32> {
 /// How far the process image `process` of this recording came, by its data file; 0 if there is none.
 pub fn latest_clock_of(process: u32) -> u64 {
     let path = Path::data(process);
-    let fd = syscall::open(path.as_bytes(), syscall::O_RDONLY);
+    let fd = handed::open(path.as_bytes(), syscall::O_RDONLY, Wanted::Data(process));
     if fd < 0 {
         return 0;
     }
@@ -321,10 +323,10 @@ fn map(offset: u64) -> Result<usize, u32> {
 }
 
 fn open() -> Result<u32, u32> {
-    let path = Path::data(runtime::process());
-    let mut fd = syscall::open(path.as_bytes(), syscall::O_RDWR);
+    let (path, wanted) = (Path::data(runtime::process()), Wanted::Data(runtime::process()));
+    let mut fd = handed::open(path.as_bytes(), syscall::O_RDWR, wanted);
     if fd < 0 {
-        fd = syscall::open(path.as_bytes(), syscall::O_RDWR | syscall::O_CREATE_NEW);
+        fd = handed::open(path.as_bytes(), syscall::O_RDWR | syscall::O_CREATE_NEW, wanted);
     }
     u32::try_from(fd).map_err(|_| stop::NO_SPACE)
 }

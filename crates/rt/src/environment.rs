@@ -51,7 +51,7 @@ mod stand;
 mod system_v;
 mod unseen;
 
-pub use images::{Bare, on_bare_exec, records_attempts};
+pub use images::{Bare, Obstacle, library, on_bare_exec, records_attempts};
 pub use itself::file_behind;
 pub use unseen::{child_made, in_turn_to_fork, unseen};
 

@@ -4,12 +4,15 @@
 //! Apart from the chunks because a page of a mapped file costs ten times as much
 //! when it is first touched as the same bytes written by a call.
 
+use crate::handed;
 use crate::held::{self, Held};
 use crate::limit;
 use crate::path::Path;
+use crate::runtime;
 use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::lock::{Guard, Lock};
 use relive_sys::syscall;
+use relive_trace::handed::Wanted;
 use relive_trace::layout::stop;
 
 /// Where the next bytes go.
@@ -30,10 +33,10 @@ pub fn start_file() {
 }
 
 fn open() -> Option<u32> {
-    let path = Path::inputs();
-    let mut fd = syscall::open(path.as_bytes(), syscall::O_WRONLY);
+    let (path, wanted) = (Path::inputs(), Wanted::Inputs(runtime::process()));
+    let mut fd = handed::open(path.as_bytes(), syscall::O_WRONLY, wanted);
     if fd < 0 {
-        fd = syscall::open(path.as_bytes(), syscall::O_WRITE_NEW);
+        fd = handed::open(path.as_bytes(), syscall::O_WRITE_NEW, wanted);
         // Whatever the program's mask took away: it is opened again and again.
         syscall::set_owners_mode(fd as u32);
     }

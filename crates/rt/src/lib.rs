@@ -19,6 +19,7 @@ pub mod arena;
 pub mod chunk;
 pub mod deferred;
 pub mod environment;
+pub mod handed;
 pub mod held;
 pub mod inputs;
 pub mod limit;

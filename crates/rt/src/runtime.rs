@@ -4,6 +4,7 @@
 //! Apart because every other file asks it, and because a fork child starts over
 //! here.
 
+use crate::handed;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use relive_sys::{syscall, tls};
@@ -121,7 +122,7 @@ pub enum AttachError {
 /// # Errors
 /// [`AttachError`]; the process then runs unrecorded.
 pub fn attach(path: &CStr) -> Result<mode_of_session::SessionMode, AttachError> {
-    let fd = syscall::open(path.to_bytes_with_nul(), syscall::O_RDWR);
+    let fd = handed::open_control(path.to_bytes_with_nul());
     if fd < 0 {
         return Err(AttachError::Gone);
     }

@@ -23,6 +23,7 @@ pub mod data_file;
 pub mod doctor;
 pub mod file_limit;
 pub mod gdb;
+mod handing;
 mod kept;
 mod known_code;
 pub mod launch;

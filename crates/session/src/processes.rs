@@ -29,12 +29,22 @@ pub fn thread_state(pid: u32, tid: u32) -> Option<ThreadState> {
     parse_stat(&format!("/proc/{pid}/task/{tid}/stat")).filter(|state| !matches!(state.letter, 'Z' | 'X'))
 }
 
+/// The process that started this one, or the one that takes care of it since; `None` above the first.
+pub fn parent(pid: u32) -> Option<u32> {
+    let parent = fields(&format!("/proc/{pid}/stat"))?.get(1)?.parse().ok()?;
+    (parent > 0).then_some(parent)
+}
+
 /// The fields after the command name, which may hold anything, blanks and brackets included.
-fn parse_stat(path: &str) -> Option<ThreadState> {
+fn fields(path: &str) -> Option<Vec<String>> {
     let text = fs::read(path).ok()?;
     let text = String::from_utf8_lossy(&text);
     let (_, rest) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(rest.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
+fn parse_stat(path: &str) -> Option<ThreadState> {
+    let fields = fields(path)?;
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
     Some(ThreadState { letter: fields.first()?.chars().next()?, ticks: number(11)? + number(12)? })
 }

@@ -7,6 +7,7 @@ use crate::binary;
 use crate::cpuid;
 use crate::data_file::{self, Series};
 use crate::file_limit;
+use crate::handing::Handing;
 use crate::known_code;
 use crate::launch::{self, Launch, Runtime};
 use crate::limits::{self, Limit, Limits, recording_now};
@@ -145,6 +146,8 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     limits::start(shared.control(), &limits);
     let service =
         Service::start(Arc::clone(&shared), folder.to_owned(), Series::Recorded).map_err(RecordError::Session)?;
+    // Only processes that become other users miss it.
+    let handing = Handing::start(&shared, Series::Recorded, folder, runtime).ok();
     let control = shared.path();
     let chosen = manifest.start.as_ref().map(|chosen| Start::recorded(&runtime.starter, chosen));
     let started = match launch(options, &control, &held, chosen) {
@@ -164,7 +167,7 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     let outcome = outcome.map_err(RecordError::Session)?;
     let living = session.living;
     let left_running = close(&shared);
-    drop(service);
+    drop((service, handing));
     known.save(&shared);
     manifest.libraries = libraries;
     manifest.fixed_layout = started.fixed_layout;

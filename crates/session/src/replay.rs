@@ -3,6 +3,7 @@
 use crate::binary;
 use crate::cpuid;
 use crate::data_file::Series;
+use crate::handing::Handing;
 use crate::kept::{Images, Wrong};
 use crate::known_code;
 use crate::launch::{Launch, Runtime};
@@ -236,6 +237,8 @@ impl Replayer {
             word.store(shown, Relaxed);
         }
         let service = Service::start(Arc::clone(&shared), rule.folder(&self.folder).to_owned(), Series::Learnt)?;
+        // Where the environment is not recorded a process becomes another user in a replay, too.
+        let _handing = Handing::start(&shared, Series::Learnt, rule.folder(&self.folder), &self.runtime);
         let mut child = self.start(&shared, &held, output.is_some())?;
         self.progress.set(Some(Arc::clone(&shared)));
         let stdout = child.stdout.take();

@@ -16,7 +16,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::mem::offset_of;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -186,6 +186,11 @@ impl Shared {
         head.u64(offset_of!(Control, kept_count), kept as u64)?;
         head.u64(offset_of!(Control, files_offset), kept_offset - (files * size_of::<[u64; 4]>()) as u64)?;
         head.u64(offset_of!(Control, files_count), files as u64)
+    }
+
+    /// The memory's file.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// The path by which the program opens it.

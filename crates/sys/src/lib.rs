@@ -23,6 +23,8 @@ pub mod elf;
 pub mod frames;
 #[cfg(not(loom))]
 pub mod gate;
+#[cfg(not(loom))]
+pub mod handed;
 pub mod jump;
 #[cfg(not(loom))]
 pub mod keep;

@@ -47,8 +47,11 @@ pub mod number {
     pub const GETPID: usize = 39;
     pub const SENDFILE: usize = 40;
     pub const SOCKET: usize = 41;
+    pub const CONNECT: usize = 42;
     pub const SENDTO: usize = 44;
     pub const RECVFROM: usize = 45;
+    pub const RECVMSG: usize = 47;
+    pub const GETSOCKOPT: usize = 55;
     pub const CLONE: usize = 56;
     pub const FORK: usize = 57;
     pub const VFORK: usize = 58;
@@ -71,6 +74,8 @@ pub mod number {
     pub const GETTIMEOFDAY: usize = 96;
     pub const GETRLIMIT: usize = 97;
     pub const GETPPID: usize = 110;
+    pub const GETRESUID: usize = 118;
+    pub const GETRESGID: usize = 120;
     pub const RT_SIGTIMEDWAIT: usize = 128;
     pub const RT_SIGQUEUEINFO: usize = 129;
     pub const RT_SIGSUSPEND: usize = 130;

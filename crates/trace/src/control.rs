@@ -142,6 +142,8 @@ pub struct Control {
     pub output_bytes: [AtomicU64; 2],
     /// So many of them an earlier attempt of the same replay has shown: they are not shown again.
     pub output_bytes_before: [AtomicU64; 2],
+    /// The last process that ended in a replay because it became a program that was not recorded, and is not started.
+    pub left_out: AtomicU32,
     /// Every thread of a replay with an index below this one has run its last event, the first thread aside,
     /// which usually outlives all others.
     pub settled: AtomicU32,

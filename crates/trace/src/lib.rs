@@ -3,6 +3,7 @@
 //! - [`layout`]: the data file, chunk by chunk.
 //! - [`record`]: the byte code inside a chunk: encoder and decoder.
 //! - [`control`]: the memory that launcher and recorded processes share.
+//! - [`handed`]: what a process that has become another user asks the launcher for.
 //! - [`opened`]: which files the recorded images were started from.
 //! - [`pattern`]: which variables are kept out of the trace.
 //! - [`plan`]: what the launcher lays ready for the runtime of a replay.
@@ -28,6 +29,7 @@ pub mod control;
 pub mod derived;
 #[cfg(feature = "std")]
 pub mod error;
+pub mod handed;
 pub mod kept;
 pub mod known;
 pub mod layout;

@@ -22,7 +22,7 @@ use relive_order::Kind;
 use relive_rt::environment::alone::spawned_absent;
 use relive_rt::environment::{child_made, in_turn_to_fork, unseen};
 use relive_rt::link::Link;
-use relive_rt::{Mode, chunk, environment as calls, mode, process, record, replay, thread};
+use relive_rt::{Mode, chunk, environment as calls, mode, process, record, replay, report, thread};
 use relive_sys::front;
 use relive_sys::syscall::number::EXECVE;
 use relive_trace::layout::end;
@@ -117,7 +117,8 @@ fn replace(program: Strings, place: usize, effect: impl FnOnce(Strings) -> c_int
         return -1;
     }
     // SAFETY: the program passed an environment.
-    let Some(environment) = (unsafe { Environment::build(program, link) }) else { return no_memory() };
+    let built = unsafe { Environment::build(program, is_reachable().then_some(link)) };
+    let Some(environment) = built else { return no_memory() };
     match mode() {
         Mode::Record => chunk::note_end(end::EXECUTED, 0, link.parent),
         // Whether it fails is known where the call itself is replayed.
@@ -136,6 +137,17 @@ fn replace(program: Strings, place: usize, effect: impl FnOnce(Strings) -> c_int
     drop(environment);
     set_errno(error);
     result
+}
+
+/// Whether our library can be in the image that is about to be started; says so if not. Where a starter lays out
+/// programs, that is known where the call itself is made.
+fn is_reachable() -> bool {
+    let Err(why) = (if calls::records_attempts() { Ok(()) } else { environment::can_preload() }) else { return true };
+    if mode() == Mode::Record {
+        let id = relive_sys::syscall::getpid();
+        report::line(format_args!("process {id}: the program that it starts is not recorded: {why}"));
+    }
+    false
 }
 
 /// Whether the image that is about to be started could not be started in the recording. A replay does not try:
@@ -243,7 +255,7 @@ pub(crate) fn spawn(
         return 0;
     }
     // SAFETY: the program passed an environment.
-    let child = link.and_then(|link| unsafe { Environment::build(program, link) });
+    let child = link.and_then(|link| unsafe { Environment::build(program, is_reachable().then_some(link)) });
     let strings = child.as_ref().map_or(program, Environment::strings);
     let mut made = 0;
     // SAFETY: what the program passed, with another environment.

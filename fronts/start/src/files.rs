@@ -15,13 +15,16 @@ use crate::scratch;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::mem::offset_of;
+use relive_sys::handed;
 use relive_sys::start::{Handover, OPENED, OPENED_BYTES, OWN, Opened};
 use relive_sys::syscall::number::{FSTAT, MMAP, NEWFSTATAT, OPEN, OPENAT};
 use relive_sys::syscall::{self, syscall6};
 use relive_trace::control::{CONTROL_MAGIC, Control, ENV_CONTROL, ENV_LINK, FOLDER_BYTES_MAX, TOLD_MAX, flag, mode};
+use relive_trace::handed::{Wanted, launcher_of, name};
 use relive_trace::layout::FORMAT_VERSION;
 use relive_trace::opened::{HEAD_BYTES, ROOT, SEEN};
 
+const EACCES: isize = -13;
 const GETCWD: usize = 79;
 const NONE: usize = usize::MAX;
 const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
@@ -80,8 +83,7 @@ pub(crate) fn start(handover: &mut Handover) -> Told {
         files().library = preloaded.split(|&byte| matches!(byte, b':' | b' ' | 0)).next().unwrap_or(&[]);
     }
     files().control = value(ENV_CONTROL).unwrap_or(b"\0");
-    let opened = syscall::open(files().control, syscall::O_RDONLY);
-    if let Ok(control) = u32::try_from(opened) {
+    if let Some(control) = open_control(files().control, syscall::O_RDONLY) {
         let session_mode = ask(control);
         if let Some(session_mode) = session_mode {
             let link = value(ENV_LINK).and_then(|text| text.strip_suffix(b"\0"));
@@ -102,6 +104,20 @@ pub(crate) fn start(handover: &mut Handover) -> Told {
         syscall::close(control);
     }
     told
+}
+
+/// Opens the session's memory. A process that has become another user gets it from the launcher.
+pub(crate) fn open_control(path: &[u8], flags: u32) -> Option<u32> {
+    match syscall::open(path, flags) {
+        EACCES => handed_over(path, Wanted::Control),
+        opened => u32::try_from(opened).ok(),
+    }
+}
+
+/// A file of the session with this memory, as the launcher hands it over.
+fn handed_over(control: &[u8], wanted: Wanted) -> Option<u32> {
+    let launcher = launcher_of(control)?;
+    handed::ask(&name(launcher), launcher, &wanted.to_bytes())
 }
 
 /// Reads the session's memory, of which a program that is about to start needs three words and a path.
@@ -190,7 +206,10 @@ pub(crate) unsafe fn by_name(number: usize, index: usize, arguments: [usize; 6],
             given[index] = real(path, &mut buffer).as_ptr().addr();
         }
         let [first, second, third, fourth, fifth, sixth] = given;
-        let result = syscall6(number, first, second, third, fourth, fifth, sixth);
+        let mut result = syscall6(number, first, second, third, fourth, fifth, sixth);
+        if result == EACCES && matches!(number, OPEN | OPENAT) && path.to_bytes() == files().library {
+            result = handed_over(files().control, Wanted::Library).map_or(EACCES, |fd| fd as isize);
+        }
         match (number, u32::try_from(result)) {
             (OPEN | OPENAT, Ok(fd)) => {
                 note(path, fd, handover);
@@ -240,7 +259,10 @@ unsafe fn as_recorded(fd: usize, stat: usize) {
         *identity = recorded;
         return;
     }
-    let Ok(control) = u32::try_from(syscall::open(control, syscall::O_RDONLY)) else { return };
+    if list[1] == 0 {
+        return;
+    }
+    let Some(control) = open_control(control, syscall::O_RDONLY) else { return };
     for index in 0..list[1] {
         let entry: Option<[u8; 32]> = field(control, (list[0] + index * 32) as usize);
         let word = |at: usize| entry.and_then(|entry| entry[at..].first_chunk().map(|word| u64::from_le_bytes(*word)));

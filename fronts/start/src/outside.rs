@@ -7,6 +7,7 @@
 //! itself, alike in both: nothing is recorded yet.
 
 use crate::arguments::Passed;
+use crate::files;
 use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -44,7 +45,7 @@ pub(crate) fn start(passed: &Passed) -> Option<&'static Places> {
     // SAFETY: strings of the environment.
     let mut entries = passed.environment.iter().map(|&entry| unsafe { CStr::from_ptr(entry) }.to_bytes_with_nul());
     let path = entries.find_map(|entry| entry.strip_prefix(ENV_CONTROL.as_bytes())?.strip_prefix(b"="))?;
-    let fd = u32::try_from(syscall::open(path, syscall::O_RDWR)).ok()?;
+    let fd = files::open_control(path, syscall::O_RDWR)?;
     let control = map(fd);
     syscall::close(fd);
     let control = control?;

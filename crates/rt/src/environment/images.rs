@@ -10,20 +10,27 @@
 
 mod desk;
 mod file;
+mod reach;
+mod stripped;
 
 use super::{generated, itself, memory};
 use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::thread::Thread;
-use crate::{process, writer};
+use crate::{process, report, writer};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use desk::{Desk, IN_FRONT, PATH_MAX, each_pointer, text};
 pub(super) use desk::{release, reset_after_fork};
+use reach::Starter;
+pub use reach::{Obstacle, library};
 use relive_sys::dispatch::program_call;
 use relive_sys::syscall::number::{EXECVE, PRLIMIT64};
 use relive_sys::syscall::{self, syscall6};
 use relive_trace::control::ENV_CONTROL;
+
+/// What a recording has for the limit of the stack of an image that it had to do without: none is so small.
+const WITHOUT_SESSION: usize = 1;
 
 const EPERM: isize = -1;
 const ENOENT: isize = -2;
@@ -92,11 +99,23 @@ unsafe fn record(
 ) -> isize {
     // SAFETY: the caller's promise, and a local array.
     unsafe {
+        let mut stack = stack_limit().min(isize::MAX as usize);
+        let mut starter = None;
+        if let Some(handover) = itself::handover().filter(|_| desk.file[0] != 0) {
+            match reach::starter(CStr::from_ptr(handover.starter)) {
+                Ok(reached) => starter = Some(reached),
+                Err(why) => {
+                    let (id, name) = (syscall::getpid(), text(&desk.name).to_str().unwrap_or("(name is not UTF-8)"));
+                    report::line(format_args!("process {id}: {name} is not recorded: {why}"));
+                    desk.file[0] = 0;
+                    stack = WITHOUT_SESSION;
+                }
+            }
+        }
         let file = text(&desk.file);
         let (address, length) = (file.as_ptr().addr(), file.count_bytes());
-        let stack = stack_limit().min(isize::MAX as usize);
         writer::append_call(thread, EXECVE, stack as isize, &|visit| visit(address, length));
-        let result = attempt(number, arguments, desk, words, stack);
+        let result = attempt(number, arguments, (desk, words), starter, stack);
         writer::append_call(thread, EXECVE, result, &|_| {});
         result
     }
@@ -115,15 +134,40 @@ unsafe fn replay(number: usize, arguments: &[usize; 6], desk: &mut Desk, words: 
     }
     replayed::say_if_done();
     let is_own = syscall::getpid() == runtime::pid();
+    if desk.file[0] == 0 && taken.result == WITHOUT_SESSION as isize {
+        leave_out(text(&desk.name), is_own);
+    }
     if is_own {
         process::leaves_image();
     }
     // SAFETY: the caller's promise.
-    let result = unsafe { attempt(number, arguments, desk, words, taken.result as usize) };
+    let result = unsafe {
+        let handover = itself::handover().filter(|_| desk.file[0] != 0);
+        let starter = handover.and_then(|handover| reach::usual(CStr::from_ptr(handover.starter)));
+        attempt(number, arguments, (desk, words), starter, taken.result as usize)
+    };
     if is_own {
         process::stays_in_image();
     }
     result
+}
+
+/// A program that could not be recorded, because of the user that the process had become, is not started again: a replay
+/// has the rights of its own user, and it might do with them what it could not do in the recording. Whoever waits for the
+/// process is told what was recorded.
+fn leave_out(name: &CStr, is_own: bool) -> ! {
+    const SIGKILL: u32 = 9;
+    if is_own {
+        process::wait_for_all();
+    }
+    let (id, name) = (syscall::getpid(), name.to_str().unwrap_or("(name is not UTF-8)"));
+    report::line(format_args!("process {id}: {name} was not recorded and is not started"));
+    runtime::session().left_out.store(id, Ordering::Release);
+    if !is_own {
+        // It shares the memory of a process that goes on: nothing of that may take the end for its own.
+        syscall::tgkill(id, id, SIGKILL);
+    }
+    syscall::exit_group(0)
 }
 
 /// The soft limit that the new image's stack comes from.
@@ -135,14 +179,25 @@ fn stack_limit() -> usize {
     limits[0]
 }
 
-/// Makes the call, through the starter if a file for it was found.
-unsafe fn attempt(number: usize, arguments: &[usize; 6], desk: &mut Desk, words: &mut [usize], stack: usize) -> isize {
+/// Makes the call, through the starter if there is a file for it.
+unsafe fn attempt(
+    number: usize,
+    arguments: &[usize; 6],
+    (desk, words): (&mut Desk, &mut [usize]),
+    starter: Option<Starter<'_>>,
+    stack: usize,
+) -> isize {
+    let (list, environment) = if number == EXECVE { (1, 2) } else { (2, 3) };
     // SAFETY: the caller's promise; the list was readable, and the words have room for it.
     unsafe {
-        let Some(handover) = itself::handover().filter(|_| desk.file[0] != 0) else {
-            return program_call(number, arguments);
+        let Some((handover, starter)) = itself::handover().zip(starter) else {
+            let mut given = *arguments;
+            if stack == WITHOUT_SESSION && desk.file[0] == 0 {
+                let Some(own) = stripped::without_session(arguments[environment]) else { return ENOMEM };
+                given[environment] = own;
+            }
+            return program_call(number, &given);
         };
-        let (list, environment) = if number == EXECVE { (1, 2) } else { (2, 3) };
         desk.tell(CStr::from_ptr(handover.options), stack);
         let told = [desk.options.as_ptr(), desk.file.as_ptr(), desk.name.as_ptr()].map(<*const u8>::addr);
         let front = [handover.starter.addr(), told[0], told[1], told[2]];
@@ -162,8 +217,7 @@ unsafe fn attempt(number: usize, arguments: &[usize; 6], desk: &mut Desk, words:
             count = 1;
         }
         words[IN_FRONT + count] = 0;
-        let given = [handover.starter.addr(), words.as_ptr().addr(), arguments[environment], 0, 0, 0];
-        let result = program_call(EXECVE, &given);
+        let result = starter.execute(words.as_ptr().addr(), arguments[environment]);
         // The starter itself is not there any more, or may not run.
         if matches!(result, ENOENT | EPERM | EACCES) { program_call(number, arguments) } else { result }
     }

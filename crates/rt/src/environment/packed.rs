@@ -5,6 +5,7 @@
 //! of the program's opens: its libraries, once they are mapped, and what the
 //! starter and the loader opened before us.
 
+use crate::handed;
 use crate::path::Path;
 use crate::report;
 use crate::runtime::{self, Mode};
@@ -13,6 +14,7 @@ use relive_sys::keep::{self, Content};
 use relive_sys::start::Opened;
 use relive_sys::syscall::{self, Stat};
 use relive_trace::control::{FOLDER_BYTES_MAX, flag};
+use relive_trace::handed::Wanted;
 use relive_trace::kept;
 use relive_trace::opened::{HEAD_BYTES, INCOMPLETE, ROOT};
 
@@ -32,7 +34,7 @@ pub(super) fn keep_opened(opened: &Opened) {
     // SAFETY: what the starter laid there, with room for the head in front; nobody else uses it any more.
     let block = unsafe { core::slice::from_raw_parts_mut(opened.list, bytes) };
     block[..HEAD_BYTES].copy_from_slice(head.as_flattened());
-    let fd = syscall::open(Path::opened().as_bytes(), syscall::O_WRITE_NEW | O_APPEND);
+    let fd = handed::open(Path::opened().as_bytes(), syscall::O_WRITE_NEW | O_APPEND, Wanted::Opened);
     let written = u32::try_from(fd).is_ok_and(|fd| {
         syscall::set_owners_mode(fd);
         // Writing beyond the program's limit on file size would send it SIGXFSZ. In one piece: others append, too.

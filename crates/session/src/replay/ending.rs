@@ -138,6 +138,8 @@ impl Run<'_> {
 
     /// The first process ended; others of the recording may still have to.
     fn after_first(&self, outcome: Outcome, watch: &mut Watch) -> Ending {
+        let is_left_out = self.shared.control().left_out.load(Acquire) == self.watched.pid();
+        let outcome = self.recorded().filter(|_| is_left_out).unwrap_or(outcome);
         if let (Some(signal), true) = (self.held.last(), Some(outcome) != self.recorded()) {
             return Ending::Interrupted(signal);
         }

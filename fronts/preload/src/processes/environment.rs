@@ -6,6 +6,7 @@
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use relive_rt::environment::{Obstacle, library};
 use relive_rt::link::Link;
 use relive_sys::syscall;
 use relive_trace::control::{ENV_CONTROL, ENV_LINK};
@@ -76,6 +77,21 @@ fn is(entry: &CStr, name: &str) -> bool {
     entry.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='))
 }
 
+/// Whether the loader of a new image would find our library; where a starter is, that sees to it.
+///
+/// # Errors
+/// Why it would not.
+#[inline(never)] // Its buffer would weigh on the stack of whoever starts a program.
+pub(crate) fn can_preload() -> Result<(), Obstacle> {
+    let name = KEPT_PRELOAD.entry().map_or(&[][..], library_in);
+    if name.is_empty() {
+        return Ok(());
+    }
+    let mut path = [0; KEPT_BYTES];
+    path[..name.len()].copy_from_slice(name);
+    CStr::from_bytes_until_nul(&path).map_or(Ok(()), library)
+}
+
 /// An environment for a new image, in memory of its own.
 #[derive(Debug)]
 pub(crate) struct Environment {
@@ -84,11 +100,12 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// The entries of `program`, with the session's. `None` if there is no session or no memory.
+    /// The entries of `program`, with the session's for an image that is recorded, and without them for any other. `None`
+    /// if there is no session or no memory.
     ///
     /// # Safety
     /// `program` must be null or a null-terminated array of strings.
-    pub(crate) unsafe fn build(program: Strings, link: Link) -> Option<Self> {
+    pub(crate) unsafe fn build(program: Strings, link: Option<Link>) -> Option<Self> {
         let (preload, control) = (KEPT_PRELOAD.entry()?, KEPT_CONTROL.entry()?);
         let mut count = 0;
         // SAFETY: the caller's promise.
@@ -108,22 +125,28 @@ impl Environment {
         // SAFETY: the mapping has room for all pointers and texts, counted above; the caller's promise.
         unsafe {
             let text = (built.base + pointers) as *mut u8;
-            let link_len = link.format(&mut *text.cast::<[u8; 80]>());
-            debug_assert!(link_len <= 80, "a link fits its buffer");
-            let joined = join_preload(text.add(80), preload, own);
             let list = built.base as *mut *const c_char;
-            for (i, entry) in [text.cast(), joined, control.as_ptr()].into_iter().enumerate() {
-                list.add(i).write(entry);
+            let mut at = 0;
+            let mut push = |entry| {
+                list.add(at).write(entry);
+                at += 1;
+            };
+            if let Some(link) = link {
+                let link_len = link.format(&mut *text.cast::<[u8; 80]>());
+                debug_assert!(link_len <= 80, "a link fits its buffer");
+                [text.cast(), join_preload(text.add(80), preload, own), control.as_ptr()]
+                    .into_iter()
+                    .for_each(&mut push);
+            } else if let Some(others) = own.and_then(|own| others(preload, own)) {
+                push(join(text, [PRELOAD.as_bytes(), b"=", others]));
             }
-            let mut at = 3;
             for i in 0..count {
                 let entry = CStr::from_ptr(*program.add(i));
                 if ![ENV_LINK, ENV_CONTROL, PRELOAD].iter().any(|name| is(entry, name)) {
-                    list.add(at).write(entry.as_ptr());
-                    at += 1;
+                    push(entry.as_ptr());
                 }
             }
-            list.add(at).write(core::ptr::null());
+            push(core::ptr::null());
         }
         Some(built)
     }
@@ -142,26 +165,44 @@ impl Drop for Environment {
 
 /// `LD_PRELOAD=` ours, then what the program asks for besides.
 unsafe fn join_preload(out: *mut u8, ours: &CStr, program: Option<&CStr>) -> *const c_char {
-    let ours = ours.to_bytes();
     let theirs = program.map_or(&[][..], |p| &p.to_bytes()[PRELOAD.len() + 1..]);
-    let first = ours[PRELOAD.len() + 1..].split(|&b| b == b':' || b == b' ').next().unwrap_or(&[]);
+    let first = library_in(ours);
     let has_ours = !first.is_empty() && theirs.windows(first.len()).any(|w| w == first);
-    let mut at = 0;
-    let mut push = |bytes: &[u8]| {
-        // SAFETY: the caller made room for both texts and a separator.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), out.add(at), bytes.len()) };
-        at += bytes.len();
-    };
-    if has_ours {
-        push(PRELOAD.as_bytes());
-        push(b"=");
-    } else {
-        push(ours);
-        if !theirs.is_empty() {
-            push(b":");
+    // SAFETY: the caller made room for both texts and a separator.
+    unsafe {
+        match (has_ours, theirs) {
+            (true, _) => join(out, [PRELOAD.as_bytes(), b"=", theirs]),
+            (false, []) => join(out, [ours.to_bytes(), b"", b""]),
+            (false, _) => join(out, [ours.to_bytes(), b":", theirs]),
         }
     }
-    push(theirs);
-    push(&[0]);
+}
+
+/// Our library, which comes first in the variable that this process was started with.
+fn library_in(ours: &CStr) -> &[u8] {
+    let bytes = ours.to_bytes().get(PRELOAD.len() + 1..).unwrap_or(&[]);
+    bytes.split(|byte| b": ".contains(byte)).next().unwrap_or(&[])
+}
+
+/// What the program preloads besides our library, if that comes first in its variable; `None` for nothing.
+fn others<'a>(ours: &CStr, program: &'a CStr) -> Option<&'a [u8]> {
+    let theirs = &program.to_bytes()[PRELOAD.len() + 1..];
+    let rest = match theirs.strip_prefix(library_in(ours)) {
+        Some([]) => return None,
+        Some([b':' | b' ', rest @ ..]) => rest,
+        _ => theirs,
+    };
+    Some(rest).filter(|rest| !rest.is_empty())
+}
+
+/// # Safety
+/// There must be room for the parts and a zero.
+unsafe fn join(out: *mut u8, parts: [&[u8]; 3]) -> *const c_char {
+    let mut at = 0;
+    for part in parts.into_iter().chain([&[0][..]]) {
+        // SAFETY: the caller's promise.
+        unsafe { core::ptr::copy_nonoverlapping(part.as_ptr(), out.add(at), part.len()) };
+        at += part.len();
+    }
     out.cast()
 }
