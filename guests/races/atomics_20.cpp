@@ -11,8 +11,17 @@ volatile int shared;
 
 std::barrier<> meeting(2);
 
+// Both threads are there before one of them can spin at the meeting: whom it spins for is not recorded at this level, and
+// a replay could make that one behind it.
+struct start {
+    pthread_barrier_t both;
+    start() { pthread_barrier_init(&both, nullptr, 2); }
+    void wait() { pthread_barrier_wait(&both); }
+} start;
+
 void *before_meeting(void *argument)
 {
+    start.wait();
     shared = 1;
     meeting.arrive_and_wait();
     return argument;
@@ -20,6 +29,7 @@ void *before_meeting(void *argument)
 
 void *behind_meeting(void *argument)
 {
+    start.wait();
     meeting.arrive_and_wait();
     shared = shared + 1;
     return argument;
