@@ -30,6 +30,6 @@ pub mod matrix;
 pub mod vector;
 
 pub use clock::{Stamp, stamp, stamp_two};
-pub use hash::CheckHash;
+pub use hash::{BytesCheck, CheckHash};
 pub use kind::Kind;
 pub use matrix::Matrix;

@@ -49,6 +49,7 @@ mod space;
 pub mod stacks;
 mod stand;
 mod system_v;
+mod told;
 mod unseen;
 
 pub use images::{Bare, Obstacle, library, on_bare_exec, records_attempts};
@@ -66,7 +67,7 @@ use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::frames::{File, Found, Known};
 use relive_sys::signal::{Context, Info, is_own_code};
 use relive_sys::sites::{Asked, caller};
-use relive_sys::syscall::number::{CLONE, FORK, GETPID, GETTID, PRLIMIT64, SEMCTL, SETRLIMIT, VFORK};
+use relive_sys::syscall::number::{CLONE, FORK, GETPID, GETTID, PRLIMIT64, SETRLIMIT, VFORK};
 use relive_sys::{gate, maps, passage, start, syscall};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
@@ -371,22 +372,6 @@ unsafe fn limit(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> i
     }
 }
 
-/// The argument in whose place something else says how much the kernel wrote, which then stands before what it wrote.
-fn told_apart(number: usize, arguments: &[usize; 6]) -> Option<usize> {
-    if descriptors::depends_on_table(number, arguments) {
-        return Some(0);
-    }
-    system_v::asks_for_all(number, arguments).then_some(1)
-}
-
-/// What stands there in a recording.
-fn told_of(number: usize, arguments: &[usize; 6]) -> usize {
-    if number == SEMCTL {
-        return system_v::set_size(arguments[0]);
-    }
-    (arguments[0] as u32 as usize).min(descriptors::table_size())
-}
-
 /// # Safety
 /// As for the call itself.
 #[inline(never)]
@@ -394,10 +379,10 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
     let before = relive_calls::before(outputs, arguments, &Program);
     // The arguments that say where the kernel wrote.
     let mut shape = *arguments;
-    let told = told_apart(number, arguments);
+    let told = told::argument(number, arguments);
     if runtime::mode() == Mode::Record {
         if let Some(index) = told {
-            shape[index] = told_of(number, arguments);
+            shape[index] = told::instead(number, arguments);
         }
         // SAFETY: the caller's promise; after the call the kernel has written the pieces.
         unsafe {
@@ -408,11 +393,13 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
             let result =
                 answered.unwrap_or_else(|| itself::answer(number, arguments, dispatch::program_call(number, &given)));
             generated::hide(number, arguments, result);
+            let check = output::check(number, arguments, result);
             writer::append_call(thread, number, result, &|visit| {
                 if let Some(index) = told {
                     visit(shape[index..].as_ptr().addr(), size_of::<usize>());
                 }
                 relive_calls::written(outputs, &shape, &before, result, &Program, visit);
+                check.visit(visit);
             });
             output::wrote(thread, number, arguments, result);
             descriptors::follow(number, arguments, result);
@@ -438,6 +425,8 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
         // SAFETY: memory that the kernel wrote in the recording, by the same arguments.
         unsafe { filler.fill(address, length) };
     });
+    // SAFETY: what the program wrote is readable: the kernel read it in the recording.
+    unsafe { output::compare(&mut filler, number, arguments, result) };
     filler.finish(number);
     descriptors::follow(number, arguments, result);
     if number == GETTID {

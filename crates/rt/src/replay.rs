@@ -1,7 +1,8 @@
 //! The gate while replaying.
 //!
 //! Reference rule (ROLT 1994, section 4): an event with timestamp x runs when
-//! every event with a smaller timestamp has run. The trace tells each thread the
+//! every event with a smaller timestamp has run; a thread's creation, which is on
+//! no object, need not wait. The trace tells each thread the
 //! timestamp of its next event beforehand, and the thread publishes it; so "has
 //! every smaller event run" is "is every other thread's next timestamp at least
 //! x". This never deadlocks, because everything a thread can natively wait for
@@ -204,6 +205,13 @@ impl Replay {
         };
     }
 
+    /// Whether the next event is a creation that follows only its own thread's events. It is on no object, so what others
+    /// still have to run before it by their timestamps can't tell the difference; and one of them may be waiting, at a
+    /// variable that nobody records, for the very thread that is to be made.
+    fn needs_no_turn(&mut self, kind: Kind) -> bool {
+        kind == Kind::Create && !matches!(self.order.at(self.events), Some(Record::Pair { .. }))
+    }
+
     /// Makes where this thread stands visible to the others.
     pub fn publish(&self) {
         turn::publish(self.slot(), self.next_time, self.events, self.rule == Rule::Derived);
@@ -239,7 +247,7 @@ fn enter_recorded(kind: Kind, place: usize) {
             r.derived.advance();
             turn::wait_for_events(slot, other, events);
         }
-    } else if r.next_time > r.safe {
+    } else if r.next_time > r.safe && !r.needs_no_turn(kind) {
         r.safe = turn::wait_for_time(slot, thread.index, r.next_time);
     }
 }

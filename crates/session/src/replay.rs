@@ -19,6 +19,7 @@ use crate::signals::Held;
 use crate::starter::Start;
 use crate::supervise::{Outcome, Watched, Woken};
 use crate::watch::{Proc, Stuck, TICK, Verdict, Watch};
+use relive_sys::slice::Short;
 use relive_trace::control::{IN_USE, flag, mode};
 use relive_trace::derived::{DerivedError, DerivedOrder};
 use relive_trace::layout::ENVIRONMENT_SINCE;
@@ -339,6 +340,8 @@ impl Replayer {
     fn start(&self, shared: &Shared, held: &Held, capture: bool) -> Result<Child, ReplayError> {
         let (control, arguments, environment) = (shared.path(), self.arguments(), self.environment());
         let launch = Launch { capture, ..self.launch(&control, &arguments, &environment) };
+        // Its threads hand over to each other all the time, among whatever else computes here.
+        let _slices = Short::begin();
         let started = held.released(|| launch.start());
         Ok(started.map_err(|cause| ReplayError::Start { path: self.program.clone(), cause })?.child)
     }

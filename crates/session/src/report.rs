@@ -104,6 +104,9 @@ impl<'a> Scene<'a> {
                     NOT_RECORDED,
                 )
             }
+            cause::OUTPUT => {
+                (format!("after event {event} of {total}: it writes other bytes than in the recording"), NOT_RECORDED)
+            }
             cause::SHARED => (
                 format!("event {number} of {total}: it shares writable memory with the processes that it makes"),
                 "none: such a process can't be replayed alone; leave out --process",
@@ -114,7 +117,7 @@ impl<'a> Scene<'a> {
             ),
             _ => (format!("event {number} of {total}: its recorded stream is damaged"), "a bug in relive"),
         };
-        let place = self.call_place(thread, d.place.load(Relaxed));
+        let place = self.met_at(thread, d.place.load(Relaxed));
         self.finish(thread, &what, place, likely.to_owned())
     }
 
@@ -226,9 +229,13 @@ impl<'a> Scene<'a> {
         self.recording.thread(thread).map_or(0, |thread| thread.events)
     }
 
-    fn call_place(&mut self, thread: u32, address: u64) -> Option<String> {
-        let pid = self.shared.turns().get(thread as usize)?.pid.load(Relaxed);
-        self.places_of(pid).of_call(address)
+    /// Where a thread met its divergence: at a call of the program's with this return address, or where its stack says
+    /// that it is.
+    fn met_at(&mut self, thread: u32, address: u64) -> Option<String> {
+        let slot = self.shared.turns().get(thread as usize)?;
+        let (pid, tid) = (slot.pid.load(Relaxed), slot.tid.load(Relaxed));
+        let places = self.places_of(pid);
+        if address == 0 { locate::thread(places, pid, tid) } else { places.of_call(address) }
     }
 
     fn place(&mut self, slot: &TurnSlot) -> Option<String> {

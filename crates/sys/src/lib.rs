@@ -45,6 +45,8 @@ pub mod signal;
 #[cfg(not(loom))]
 pub mod sites;
 #[cfg(not(loom))]
+pub mod slice;
+#[cfg(not(loom))]
 pub mod start;
 #[cfg(not(loom))]
 mod sweep;

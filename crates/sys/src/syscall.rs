@@ -49,6 +49,7 @@ pub mod number {
     pub const SOCKET: usize = 41;
     pub const CONNECT: usize = 42;
     pub const SENDTO: usize = 44;
+    pub const SENDMSG: usize = 46;
     pub const RECVFROM: usize = 45;
     pub const RECVMSG: usize = 47;
     pub const GETSOCKOPT: usize = 55;
@@ -119,6 +120,8 @@ pub mod number {
     pub const GETCPU: usize = 309;
     pub const PROCESS_VM_READV: usize = 310;
     pub const PROCESS_VM_WRITEV: usize = 311;
+    pub const SCHED_SETATTR: usize = 314;
+    pub const SCHED_GETATTR: usize = 315;
     pub const MEMFD_CREATE: usize = 319;
     pub const EXECVEAT: usize = 322;
     pub const MEMBARRIER: usize = 324;

@@ -383,6 +383,8 @@ pub mod cause {
     pub const ADDRESS: u32 = 11;
     /// No divergence: a process that can't be replayed alone, because it shares memory with others.
     pub const SHARED: u32 = 12;
+    /// The program gives away other bytes by a call than in the recording.
+    pub const OUTPUT: u32 = 13;
 }
 
 /// The first divergence of a replay; the process that met it waits for the launcher's verdict.

@@ -2,7 +2,10 @@
 //!
 //! Nothing else that a replayed program writes goes anywhere.
 
+mod given;
 mod order;
+
+pub(super) use given::{check, compare};
 
 use super::{alone, descriptors};
 use crate::replay::calls as replayed;
@@ -11,7 +14,7 @@ use crate::thread::Thread;
 use crate::{record, replay};
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_sys::syscall::number::{
-    COPY_FILE_RANGE, PWRITE64, PWRITEV, PWRITEV2, SENDFILE, SENDTO, SPLICE, WRITE, WRITEV,
+    COPY_FILE_RANGE, PWRITE64, PWRITEV, PWRITEV2, SENDFILE, SENDMSG, SENDTO, SPLICE, WRITE, WRITEV,
 };
 use relive_sys::{signal, syscall};
 use relive_trace::control::flag;
@@ -62,9 +65,9 @@ fn session_output(fd: u32) -> u8 {
     candidates.into_iter().find(|&number| is(number)).unwrap_or(0)
 }
 
-/// Whether a call may write to the session's output.
+/// Whether a call gives away what it finds in the program's memory, and may do so to the session's output.
 pub(super) const fn writes(number: usize) -> bool {
-    matches!(number, WRITE | PWRITE64 | WRITEV | SENDTO | PWRITEV | PWRITEV2)
+    matches!(number, WRITE | PWRITE64 | WRITEV | SENDTO | SENDMSG | PWRITEV | PWRITEV2)
 }
 
 /// After a call of a recording, which is in the thread's stream.
@@ -121,22 +124,39 @@ pub(super) unsafe fn each_piece(
     visit: &mut dyn FnMut(usize, usize),
 ) {
     let [_, buffer, count, ..] = *arguments;
-    let mut left = usize::try_from(result).unwrap_or(0);
-    match number {
-        WRITE | PWRITE64 | SENDTO => visit(buffer, left.min(count)),
-        WRITEV | PWRITEV | PWRITEV2 => {
-            for index in 0..count {
-                // SAFETY: the caller's promise; an entry is an address and a length.
-                let [address, length] = unsafe { (buffer as *const [usize; 2]).add(index).read() };
-                let length = length.min(left);
-                visit(address, length);
-                left -= length;
-                if left == 0 {
-                    return;
-                }
+    let given = usize::try_from(result).unwrap_or(0);
+    // SAFETY: the caller's promise, in each branch.
+    unsafe {
+        match number {
+            WRITE | PWRITE64 | SENDTO => visit(buffer, given.min(count)),
+            WRITEV | PWRITEV | PWRITEV2 => each_entry(buffer as *const Entry, count, given, visit),
+            SENDMSG => {
+                // `struct msghdr`: a name and its length stand before the pieces.
+                let [_, _, entries, count] = (buffer as *const [usize; 4]).read_unaligned();
+                each_entry(entries as *const Entry, count, given, visit);
             }
+            _ => {}
         }
-        _ => {}
+    }
+}
+
+/// An address and a length.
+type Entry = [usize; 2];
+
+/// The pieces of an array of `count` entries, up to `left` bytes in all.
+///
+/// # Safety
+/// Entries of so many bytes must be readable.
+unsafe fn each_entry(entries: *const Entry, count: usize, mut left: usize, visit: &mut dyn FnMut(usize, usize)) {
+    for index in 0..count {
+        // SAFETY: the caller's promise.
+        let [address, length] = unsafe { entries.add(index).read_unaligned() };
+        let length = length.min(left);
+        visit(address, length);
+        left -= length;
+        if left == 0 {
+            return;
+        }
     }
 }
 

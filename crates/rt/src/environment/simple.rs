@@ -88,7 +88,9 @@ pub(super) unsafe fn carry_out(number: usize, arguments: &[usize; 6]) -> Option<
                 .unwrap_or_else(|| itself::answer(number, arguments, dispatch::program_call(number, arguments))),
             _ => dispatch::program_call(number, arguments),
         };
-        writer::append_single(thread, number, result, relive_calls::single(outputs, arguments, result));
+        let check = output::check(number, arguments, result);
+        let piece = check.piece().unwrap_or_else(|| relive_calls::single(outputs, arguments, result));
+        writer::append_single(thread, number, result, piece);
         output::wrote(thread, number, arguments, result);
         if class == Class::Named {
             descriptors::follow(number, arguments, result);

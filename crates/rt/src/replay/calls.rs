@@ -177,6 +177,16 @@ pub fn diverge(number: usize) -> ! {
     report::diverge(Met { cause: cause::CALL, thread, did: None, event, expected, found, place: 0, object: 0 })
 }
 
+/// The program gives away other bytes by its present call, of which these are the check values.
+#[cold]
+pub fn gives_other_bytes(recorded: u32, found: u32) -> ! {
+    let thread = acting();
+    let (index, event) = (thread.index, thread.replay.events);
+    let (expected, found) = (u64::from(recorded), u64::from(found));
+    let cause = cause::OUTPUT;
+    report::diverge(Met { cause, thread: index, did: None, event, expected, found, place: 0, object: 0 })
+}
+
 /// Memory can't be had where the recording had it.
 #[cold]
 pub fn misplaced(recorded: usize, found: isize) -> ! {
@@ -245,6 +255,14 @@ impl Filler {
             }
         }
         self.done += length;
+    }
+
+    /// The next four bytes as a number of our own, unless none are left.
+    pub fn word(&mut self) -> Option<u32> {
+        let Place::Stream = self.taken.place else { return None };
+        let word = self.taken.payload[self.done..].first_chunk::<4>()?;
+        self.done += word.len();
+        Some(u32::from_le_bytes(*word))
     }
 
     /// Passes over the next bytes.

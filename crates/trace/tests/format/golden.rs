@@ -1,8 +1,8 @@
-//! Recordings that versions 1 and 2 made, kept in the tree: every later version must
+//! Recordings that earlier versions made, kept in the tree: every later version must
 //! read the same from them.
 //!
-//! `golden/v1.c` is the recorded program, `golden/record_v1.sh` records it. Version 2 is
-//! of the same program with its environment.
+//! `golden/v1.c` is the recorded program, `golden/record_v1.sh` records it. Versions 2 and 3
+//! are of the same program with its environment.
 
 use relive_trace::manifest::{Outcome, State, Text};
 use relive_trace::recording::{End, Recording};
@@ -42,12 +42,21 @@ fn a_recording_of_version_1_reads_as_ever() {
     check("v1");
 }
 
+fn check_environment(name: &str, version: u32) {
+    check(name);
+    let recording = Recording::open(&Path::new(GOLDEN).join(name)).unwrap();
+    assert!(recording.manifest.environment_recorded && recording.manifest.format == version);
+    assert_eq!(recording.manifest.outcome, Some(Outcome::Exited(5)));
+}
+
 #[test]
 fn a_recording_of_version_2_reads_as_ever() {
-    check("v2");
-    let recording = Recording::open(&Path::new(GOLDEN).join("v2")).unwrap();
-    assert!(recording.manifest.environment_recorded && recording.manifest.format == 2);
-    assert_eq!(recording.manifest.outcome, Some(Outcome::Exited(5)));
+    check_environment("v2", 2);
+}
+
+#[test]
+fn a_recording_of_version_3_reads_as_ever() {
+    check_environment("v3", 3);
 }
 
 /// What is certain about the recorded program, whatever order its threads ran in.

@@ -1,0 +1,44 @@
+// Threads that are ordered by an atomic variable alone, which is under test: a replay makes each call of the recording,
+// and writes something else. The one that sleeps comes last in a recording and first in a replay, where sleeps take no time.
+//
+// usage: overtaken FILE|-
+
+#include "../transcript.h"
+#include <fcntl.h>
+#include <stdatomic.h>
+
+static atomic_int first;
+
+static void *sleeper(void *unused)
+{
+    int none = 0;
+    (void)unused;
+    pause_for(200000000);
+    atomic_compare_exchange_strong(&first, &none, 's');
+    return NULL;
+}
+
+static void *computer(void *unused)
+{
+    int none = 0;
+    (void)unused;
+    for (volatile long round = 0; round < 50000000; round++)
+        ;
+    atomic_compare_exchange_strong(&first, &none, 'c');
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t threads[2];
+    int out = argc > 1 && !is(argv[1], "-") ? open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0600) : 1;
+    must_be(out >= 0);
+    must(pthread_create(&threads[0], NULL, sleeper, NULL));
+    must(pthread_create(&threads[1], NULL, computer, NULL));
+    must(pthread_join(threads[0], NULL));
+    must(pthread_join(threads[1], NULL));
+    char line[] = "? was first\n";
+    line[0] = (char)first;
+    must_be(write(out, line, sizeof line - 1) == sizeof line - 1);
+    return 0;
+}
