@@ -45,34 +45,35 @@ impl BytesCheck {
         Self { lanes: [1, 2, 3, 4], length: 0 }
     }
 
-    fn step(&mut self, lane: usize, word: u64) {
-        self.lanes[lane] = (self.lanes[lane] ^ word).wrapping_mul(FACTOR).rotate_left(29);
+    const fn step(lane: u64, word: u64) -> u64 {
+        (lane ^ word).wrapping_mul(FACTOR).rotate_left(29)
     }
 
     /// Takes in a piece; where it begins and ends counts, too.
     pub fn add(&mut self, piece: &[u8]) {
         self.length += piece.len() as u64;
         let (blocks, rest) = piece.as_chunks::<{ 8 * LANES }>();
+        // A copy, so that they stay in registers.
+        let mut lanes = self.lanes;
         for block in blocks {
-            for (lane, word) in block.as_chunks::<8>().0.iter().enumerate() {
-                self.step(lane, u64::from_le_bytes(*word));
+            for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<8>().0) {
+                *lane = Self::step(*lane, u64::from_le_bytes(*word));
             }
         }
-        for (lane, bytes) in rest.chunks(8).enumerate() {
+        for (lane, bytes) in lanes.iter_mut().zip(rest.chunks(8)) {
             let mut word = [0; 8];
             word[..bytes.len()].copy_from_slice(bytes);
-            self.step(lane, u64::from_le_bytes(word));
+            *lane = Self::step(*lane, u64::from_le_bytes(word));
         }
+        self.lanes = lanes;
     }
 
     /// The check value.
     #[must_use]
-    pub fn finish(mut self) -> u32 {
-        for lane in 1..LANES {
-            self.step(0, self.lanes[lane]);
-        }
-        self.step(0, self.length);
-        let whole = self.lanes[0].wrapping_mul(FACTOR);
+    pub fn finish(self) -> u32 {
+        let [first, rest @ ..] = self.lanes;
+        let joined = rest.into_iter().fold(first, Self::step);
+        let whole = Self::step(joined, self.length).wrapping_mul(FACTOR);
         (whole >> 32) as u32 ^ whole as u32
     }
 }
