@@ -42,6 +42,7 @@ pub fn start(environment: FromEnvironment) {
                 AttachError::Gone => "the recorder is gone",
                 AttachError::Version => "it was started by another version of relive",
                 AttachError::Full => "too many processes record at once",
+                AttachError::Emulated => "Valgrind carries it out, which knows no dispatch of system calls",
                 // Without this image neither may the event be in the recording that began it.
                 AttachError::Enough => {
                     return limit::end_before(environment.link.map_or(0, |link| link.clock));
@@ -398,6 +399,12 @@ pub fn announce_image() {
         thread.replay.expect_child();
         announce_heir(index);
     }
+}
+
+/// Whether a recorded image came of the attempt to start one that `thread` makes, in a replay: itself, or what it started.
+pub fn has_recorded_image(thread: &Thread) -> bool {
+    let number = thread.children.checked_sub(1);
+    number.and_then(|number| runtime::plan().child(thread.index, number)).is_some()
 }
 
 /// The kernel is about to make the child. It comes after what the fork has done so far: in a replay its first event

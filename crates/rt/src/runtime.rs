@@ -7,7 +7,7 @@
 use crate::handed;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
-use relive_sys::{syscall, tls};
+use relive_sys::{syscall, tls, valgrind};
 use relive_trace::control::{CONTROL_MAGIC, Control, Divergence, IN_USE, ProcessSlot, TurnSlot, flag, mode};
 use relive_trace::layout::FORMAT_VERSION;
 use relive_trace::plan::{PLAN_MAGIC, PlanHeader, PlanProcess, PlanThread};
@@ -115,6 +115,8 @@ pub enum AttachError {
     Full,
     /// The recording has reached its limit.
     Enough,
+    /// The session is one of the environment, and no processor runs this program.
+    Emulated,
 }
 
 /// Maps the control memory at `path` and takes a slot. The mode stays [`Mode::Off`].
@@ -133,6 +135,9 @@ pub fn attach(path: &CStr) -> Result<mode_of_session::SessionMode, AttachError> 
     CONTROL.store(control, Ordering::Release);
     syscall::membarrier_register();
     let mode = mode_of_session::of(session())?;
+    if has_flag(flag::ENVIRONMENT) && valgrind::is_emulating() {
+        return Err(AttachError::Emulated);
+    }
     enter_process(None)?;
     Ok(mode)
 }

@@ -59,6 +59,8 @@ pub mod trampoline;
 #[cfg(not(loom))]
 pub mod unwinding;
 #[cfg(not(loom))]
+pub mod valgrind;
+#[cfg(not(loom))]
 pub mod vdso;
 #[cfg(not(loom))]
 mod vectors;

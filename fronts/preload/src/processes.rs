@@ -193,6 +193,7 @@ pub(crate) fn execute(path: *const c_char, arguments: Strings, program: Strings,
         // SAFETY: what the program passed, with another environment.
         unsafe {
             if how == How::Search {
+                target::check_searched(path, own_environment());
                 return call::execvpe(path, arguments, environment);
             }
             target::check(path);
@@ -261,6 +262,9 @@ pub(crate) fn spawn(
     // SAFETY: what the program passed, with another environment.
     let error = unseen(|| unsafe {
         if how == How::Search {
+            if link.is_some() {
+                target::check_searched(file, own_environment());
+            }
             call::posix_spawnp(&raw mut made, file, actions, attributes, arguments, strings)
         } else {
             if link.is_some() {

@@ -82,7 +82,7 @@ unsafe fn start(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> i
             desk.file[0] = 0;
         }
         let result = match runtime::mode() {
-            Mode::Replay => replay(number, arguments, desk, words),
+            Mode::Replay => replay(thread, number, arguments, desk, words),
             _ => record(thread, number, arguments, desk, words),
         };
         release(syscall::getpid());
@@ -121,7 +121,13 @@ unsafe fn record(
     }
 }
 
-unsafe fn replay(number: usize, arguments: &[usize; 6], desk: &mut Desk, words: &mut [usize]) -> isize {
+unsafe fn replay(
+    thread: &Thread,
+    number: usize,
+    arguments: &[usize; 6],
+    desk: &mut Desk,
+    words: &mut [usize],
+) -> isize {
     let taken = replayed::take(EXECVE);
     let mut filler = taken.filler();
     let length = filler.left().min(PATH_MAX - 1);
@@ -134,7 +140,7 @@ unsafe fn replay(number: usize, arguments: &[usize; 6], desk: &mut Desk, words: 
     }
     replayed::say_if_done();
     let is_own = syscall::getpid() == runtime::pid();
-    if desk.file[0] == 0 && taken.result == WITHOUT_SESSION as isize {
+    if desk.file[0] == 0 && !process::has_recorded_image(thread) {
         leave_out(text(&desk.name), is_own);
     }
     if is_own {
@@ -152,9 +158,9 @@ unsafe fn replay(number: usize, arguments: &[usize; 6], desk: &mut Desk, words: 
     result
 }
 
-/// A program that could not be recorded, because of the user that the process had become, is not started again: a replay
-/// has the rights of its own user, and it might do with them what it could not do in the recording. Whoever waits for the
-/// process is told what was recorded.
+/// A program that could not be recorded is not started again: what it did outside happened once, and a replay has the
+/// rights of its own user. Whoever waits for the process is told what was recorded. A static program is started
+/// nevertheless if what it started in turn was recorded, which nobody else would start.
 fn leave_out(name: &CStr, is_own: bool) -> ! {
     const SIGKILL: u32 = 9;
     if is_own {

@@ -1,7 +1,7 @@
 //! What an image about to be started is: one that the runtime will be in, or not.
 
 use core::ffi::{CStr, c_char};
-use relive_rt::{environment, report};
+use relive_rt::{Mode, environment, report, runtime};
 use relive_sys::syscall;
 
 /// Says by name if the program at `path` will run unrecorded: static, or set-uid.
@@ -9,7 +9,9 @@ use relive_sys::syscall;
 /// # Safety
 /// `path` must be a string.
 pub(crate) unsafe fn check(path: *const c_char) {
-    if path.is_null() {
+    // A replay does without it, and says that where it does.
+    let is_left_out = environment::is_on() && runtime::process_mode() == Mode::Replay;
+    if path.is_null() || is_left_out {
         return;
     }
     // SAFETY: the caller's promise.
@@ -18,6 +20,66 @@ pub(crate) unsafe fn check(path: *const c_char) {
         let name = path.to_str().unwrap_or("(name is not UTF-8)");
         report::line(format_args!("{name} is not recorded: {why}"));
     }
+}
+
+/// The same for a name that is looked for in `PATH`, unless it has a slash.
+///
+/// # Safety
+/// `name` must be a string or null, `environment` an environment or null.
+pub(crate) unsafe fn check_searched(name: *const c_char, environment: *const *const c_char) {
+    if name.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let (file, path) = unsafe { (CStr::from_ptr(name), search_path(environment)) };
+    let bytes = file.to_bytes();
+    if bytes.contains(&b'/') {
+        // SAFETY: the caller's promise.
+        return unsafe { check(name) };
+    }
+    let mut buffer = [0u8; 4096];
+    for folder in path.split(|&byte| byte == b':') {
+        if let Some(candidate) = join(folder, bytes, &mut buffer).filter(|candidate| is_executable(candidate)) {
+            // SAFETY: a string of our own.
+            return unsafe { check(candidate.as_ptr()) };
+        }
+    }
+}
+
+/// The value of `PATH`, or what stands for it.
+///
+/// # Safety
+/// `environment` must be an environment or null.
+unsafe fn search_path<'a>(environment: *const *const c_char) -> &'a [u8] {
+    let mut at = environment;
+    // SAFETY: the caller's promise: strings up to a null.
+    unsafe {
+        while !at.is_null() && !(*at).is_null() {
+            if let Some(value) = CStr::from_ptr(*at).to_bytes().strip_prefix(b"PATH=") {
+                return value;
+            }
+            at = at.add(1);
+        }
+    }
+    b"/bin:/usr/bin"
+}
+
+/// The path of `name` in `folder`, the present one if that has no name.
+fn join<'b>(folder: &[u8], name: &[u8], buffer: &'b mut [u8]) -> Option<&'b CStr> {
+    let folder = if folder.is_empty() { b"." } else { folder };
+    let length = folder.len() + 1 + name.len();
+    let room = buffer.get_mut(..=length)?;
+    room[..folder.len()].copy_from_slice(folder);
+    room[folder.len()] = b'/';
+    room[folder.len() + 1..length].copy_from_slice(name);
+    room[length] = 0;
+    CStr::from_bytes_with_nul(room).ok()
+}
+
+fn is_executable(path: &CStr) -> bool {
+    const X_OK: usize = 1;
+    // SAFETY: a string.
+    unsafe { syscall::syscall6(syscall::number::ACCESS, path.as_ptr().addr(), X_OK, 0, 0, 0, 0) == 0 }
 }
 
 const SET_ID: u32 = 0o6000;

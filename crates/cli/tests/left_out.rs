@@ -1,0 +1,111 @@
+//! Programs that can't be recorded, started by one that is: named while it is
+//! recorded, and not started again by a replay.
+//!
+//! Apart from `images.rs` because these images are not in the trace at all.
+
+#[path = "trial/timed.rs"]
+mod timed;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use timed::{Ended, RELIVE, run};
+
+const LIMIT: Duration = Duration::from_secs(100);
+/// Leaves a mark outside, runs what it is told, and ends with 3.
+const STATIC: &str = r#"
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int count, char **arguments)
+{
+    FILE *mark = fopen("mark", "a");
+    fputs("x", mark);
+    fclose(mark);
+    if (count > 1) {
+        if (fork() == 0)
+            execvp(arguments[1], arguments + 1);
+        wait(NULL);
+    }
+    return 3;
+}
+"#;
+
+/// A folder with the program `fixed`, and how often that ran.
+struct Site(tempfile::TempDir);
+
+impl Site {
+    fn build() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("fixed.c"), STATIC).expect("a source");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-static", "-o", "fixed", "fixed.c"]).current_dir(&folder);
+        run(&mut compiler, LIMIT).expect_code(0);
+        Self(folder)
+    }
+
+    fn relive(&self, arguments: &[&str]) -> Ended {
+        run(Command::new(RELIVE).args(arguments).current_dir(&self.0), LIMIT)
+    }
+
+    fn record(&self, script: &str) -> Ended {
+        self.relive(&["record", "--environment", "-o", "trace", "--", "sh", "-c", script])
+    }
+
+    fn marks(&self) -> u64 {
+        fs::metadata(self.path("mark")).map_or(0, |mark| mark.len())
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        Path::new(self.0.path()).join(name)
+    }
+}
+
+/// Replays twice: by timestamps and by what that has learnt.
+fn replays_say(site: &Site, recorded: &Ended, said: &str) {
+    for _ in 0..2 {
+        let replayed = site.relive(&["replay", "trace"]).expect_code(recorded.code);
+        assert_eq!(replayed.text(), recorded.text(), "{}", replayed.stderr);
+        assert!(replayed.stderr.contains(said), "{}", replayed.stderr);
+    }
+}
+
+#[test]
+fn a_static_program_runs_once() {
+    let site = Site::build();
+    // By path, in the background, searched for, and in the place of the shell.
+    let recorded = site.record(
+        "date +%N; ./fixed; echo $?; ./fixed & wait $!; echo $?; PATH=.:$PATH; fixed; echo $?; exec perl -e 'exec fixed'",
+    );
+    let recorded = recorded.expect_code(3);
+    assert_eq!(
+        recorded.stderr.matches("fixed is not recorded: it is statically linked").count(),
+        4,
+        "{}",
+        recorded.stderr
+    );
+    assert_eq!(site.marks(), 4);
+    fs::remove_file(site.path("fixed")).expect("it was there");
+    replays_say(&site, &recorded, "fixed was not recorded and is not started");
+    assert_eq!(site.marks(), 4);
+}
+
+#[test]
+fn a_static_program_runs_again_for_what_it_started() {
+    let site = Site::build();
+    let recorded = site.record("./fixed date +%N; echo $?").expect_code(0);
+    assert_eq!(site.marks(), 1);
+    replays_say(&site, &recorded, "");
+    assert_eq!(site.marks(), 3);
+}
+
+#[test]
+fn valgrind_runs_once() {
+    let site = Site::build();
+    let recorded = site.record("date +%N; valgrind -q sh -c 'echo x >> seen; exit 5'; echo $?").expect_code(0);
+    assert!(recorded.stderr.contains("is not recorded: Valgrind carries it out"), "{}", recorded.stderr);
+    assert!(recorded.text().ends_with("\n5\n"), "{}", recorded.text());
+    replays_say(&site, &recorded, "was not recorded and is not started");
+    assert_eq!(fs::read_to_string(site.path("seen")).expect("it ran"), "x\n");
+}
