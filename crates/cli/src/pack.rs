@@ -59,7 +59,7 @@ pub(crate) fn pack(options: &PackArgs) -> Result<u8> {
     if done.unrecorded > 0 && !options.quiet {
         let times = counted(done.unrecorded, "time");
         message::say(format_args!(
-            "it started programs that can't be recorded {times}: a replay starts those of its machine, which may differ"
+            "it started programs that can't be recorded {times}, and those started others: a replay needs them on its machine"
         ));
     }
     if !options.quiet {

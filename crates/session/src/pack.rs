@@ -32,7 +32,7 @@ pub struct Done {
     pub after: u64,
     /// Programs, libraries and other files of this machine in it.
     pub files: usize,
-    /// Starts of programs that were not recorded, which a replay starts for real.
+    /// Starts of programs that were not recorded, which a replay may start for real: for what they started in turn.
     pub unrecorded: u64,
 }
 

@@ -65,10 +65,11 @@ fn library(content: &[u8]) -> Option<Library> {
     Some((PathBuf::from(OsStr::from_bytes(name)), identity))
 }
 
-/// How often a program was started that is not recorded: the attempt names no file, and nothing says that it failed.
+/// How often a program was started that is not recorded, and of which something recorded may have come: the attempt names
+/// no file, nothing says that it failed, and the thread has children.
 pub(super) fn unrecorded(recording: &Recording) -> u64 {
     let mut count = 0;
-    for thread in recording.threads() {
+    for thread in recording.threads().filter(|thread| !recording.children(thread.index).is_empty()) {
         let mut attempted = false;
         for entry in thread.entries() {
             if let Record::Call { number, bytes, .. } = entry.record {
