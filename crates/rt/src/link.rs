@@ -99,7 +99,8 @@ pub unsafe fn read(environment: *const *const core::ffi::c_char) -> FromEnvironm
     found
 }
 
-fn value_of(entry: &'static CStr, name: &str) -> Option<&'static CStr> {
+/// The value of an entry of an environment, if it has this name.
+pub fn value_of<'a>(entry: &'a CStr, name: &str) -> Option<&'a CStr> {
     let rest = entry.to_bytes_with_nul().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
     CStr::from_bytes_with_nul(rest).ok()
 }

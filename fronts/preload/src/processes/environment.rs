@@ -7,7 +7,7 @@
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_rt::environment::{Obstacle, library};
-use relive_rt::link::Link;
+use relive_rt::link::{Link, value_of};
 use relive_sys::syscall;
 use relive_trace::control::{ENV_CONTROL, ENV_LINK};
 
@@ -58,23 +58,23 @@ impl Kept {
     }
 }
 
-unsafe fn find<'a>(environment: Strings, name: &str) -> Option<&'a CStr> {
+/// The entry of this name.
+///
+/// # Safety
+/// `environment` must be null or a null-terminated array of strings.
+pub(super) unsafe fn find<'a>(environment: Strings, name: &str) -> Option<&'a CStr> {
     let mut at = environment;
     // SAFETY: the caller's promise: null or a null-terminated array of strings.
     unsafe {
         while !at.is_null() && !(*at).is_null() {
             let entry = CStr::from_ptr(*at);
-            if is(entry, name) {
+            if value_of(entry, name).is_some() {
                 return Some(entry);
             }
             at = at.add(1);
         }
     }
     None
-}
-
-fn is(entry: &CStr, name: &str) -> bool {
-    entry.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='))
 }
 
 /// Whether the loader of a new image would find our library; where a starter is, that sees to it.
@@ -142,7 +142,7 @@ impl Environment {
             }
             for i in 0..count {
                 let entry = CStr::from_ptr(*program.add(i));
-                if ![ENV_LINK, ENV_CONTROL, PRELOAD].iter().any(|name| is(entry, name)) {
+                if ![ENV_LINK, ENV_CONTROL, PRELOAD].iter().any(|name| value_of(entry, name).is_some()) {
                     push(entry.as_ptr());
                 }
             }

@@ -1,6 +1,8 @@
 //! What an image about to be started is: one that the runtime will be in, or not.
 
+use super::environment::{Strings, find};
 use core::ffi::{CStr, c_char};
+use relive_rt::link::value_of;
 use relive_rt::{Mode, environment, report, runtime};
 use relive_sys::syscall;
 
@@ -26,12 +28,13 @@ pub(crate) unsafe fn check(path: *const c_char) {
 ///
 /// # Safety
 /// `name` must be a string or null, `environment` an environment or null.
-pub(crate) unsafe fn check_searched(name: *const c_char, environment: *const *const c_char) {
+pub(crate) unsafe fn check_searched(name: *const c_char, environment: Strings) {
     if name.is_null() {
         return;
     }
     // SAFETY: the caller's promise.
-    let (file, path) = unsafe { (CStr::from_ptr(name), search_path(environment)) };
+    let (file, path) = unsafe { (CStr::from_ptr(name), find(environment, PATH)) };
+    let path = path.and_then(|entry| value_of(entry, PATH)).map_or(&b"/bin:/usr/bin"[..], CStr::to_bytes);
     let bytes = file.to_bytes();
     if bytes.contains(&b'/') {
         // SAFETY: the caller's promise.
@@ -44,24 +47,6 @@ pub(crate) unsafe fn check_searched(name: *const c_char, environment: *const *co
             return unsafe { check(candidate.as_ptr()) };
         }
     }
-}
-
-/// The value of `PATH`, or what stands for it.
-///
-/// # Safety
-/// `environment` must be an environment or null.
-unsafe fn search_path<'a>(environment: *const *const c_char) -> &'a [u8] {
-    let mut at = environment;
-    // SAFETY: the caller's promise: strings up to a null.
-    unsafe {
-        while !at.is_null() && !(*at).is_null() {
-            if let Some(value) = CStr::from_ptr(*at).to_bytes().strip_prefix(b"PATH=") {
-                return value;
-            }
-            at = at.add(1);
-        }
-    }
-    b"/bin:/usr/bin"
 }
 
 /// The path of `name` in `folder`, the present one if that has no name.
@@ -82,6 +67,7 @@ fn is_executable(path: &CStr) -> bool {
     unsafe { syscall::syscall6(syscall::number::ACCESS, path.as_ptr().addr(), X_OK, 0, 0, 0, 0) == 0 }
 }
 
+const PATH: &str = "PATH";
 const SET_ID: u32 = 0o6000;
 
 fn unrecordable(path: &CStr) -> Option<&'static str> {

@@ -6,6 +6,7 @@
 //! be recorded is known here only.
 
 use super::desk::{self, each_pointer, join, read_text, text};
+use crate::link::value_of;
 use core::ffi::CStr;
 use relive_trace::control::{ENV_CONTROL, ENV_LINK};
 
@@ -19,8 +20,8 @@ pub(super) fn without_session(environment: usize) -> Option<usize> {
     each_pointer(environment, |_, entry| {
         let known = read_text(entry, &mut desk.next).map(|()| text(&desk.next));
         let stays = match known {
-            Some(known) if is(known, ENV_CONTROL) || is(known, ENV_LINK) => None,
-            Some(known) if is(known, PRELOAD) => others(known).map(|others| {
+            Some(known) if [ENV_CONTROL, ENV_LINK].iter().any(|name| value_of(known, name).is_some()) => None,
+            Some(known) if value_of(known, PRELOAD).is_some() => others(known).map(|others| {
                 // Shorter than what it is taken from.
                 let _ = join(&mut desk.path, [PRELOAD.as_bytes(), b"=", others, b""]);
                 desk.path.as_ptr().addr()
@@ -35,10 +36,6 @@ pub(super) fn without_session(environment: usize) -> Option<usize> {
     });
     words[kept] = 0;
     Some(words.as_ptr().addr())
-}
-
-fn is(entry: &CStr, name: &str) -> bool {
-    entry.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='))
 }
 
 /// What is preloaded besides our library, which comes first.
