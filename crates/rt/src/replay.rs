@@ -1,12 +1,11 @@
 //! The gate while replaying.
 //!
 //! Reference rule (ROLT 1994, section 4): an event with timestamp x runs when
-//! every event with a smaller timestamp has run; a thread's creation, which is on
-//! no object, need not wait. The trace tells each thread the
+//! every event with a smaller timestamp has run. The trace tells each thread the
 //! timestamp of its next event beforehand, and the thread publishes it; so "has
 //! every smaller event run" is "is every other thread's next timestamp at least
 //! x". This never deadlocks, because everything a thread can natively wait for
-//! has a smaller timestamp than its next event.
+//! has a smaller timestamp than its next event (but see `creation.rs`).
 //!
 //! It serialises more than the program needs. A replay by the reference rule
 //! therefore learns: each object remembers its last event, and where that was
@@ -20,6 +19,7 @@
 //! does not determine are read from the stream.
 
 pub mod calls;
+mod creation;
 pub mod cursor;
 mod end;
 pub mod signals;
@@ -89,6 +89,8 @@ pub struct Replay {
     /// thread's next event, so this stays true; for a child of this one see `expect_child`.
     safe: u64,
     joined: bool,
+    /// It has waited in vain for the turn of something that needs none.
+    hurries: bool,
     rule: Rule,
     /// By the learnt order: no record of any kind stands before this event, and it is not behind the last one.
     /// A lower bound: cursors only move on.
@@ -119,6 +121,7 @@ impl Replay {
             hash: CheckHash(0),
             safe: 0,
             joined: false,
+            hurries: false,
             rule: Rule::Timestamps,
             quiet_until: 0,
             stop: None,
@@ -205,13 +208,6 @@ impl Replay {
         };
     }
 
-    /// Whether the next event is a creation that follows only its own thread's events. It is on no object, so what others
-    /// still have to run before it by their timestamps can't tell the difference; and one of them may be waiting, at a
-    /// variable that nobody records, for the very thread that is to be made.
-    fn needs_no_turn(&mut self, kind: Kind) -> bool {
-        kind == Kind::Create && !matches!(self.order.at(self.events), Some(Record::Pair { .. }))
-    }
-
     /// Makes where this thread stands visible to the others.
     pub fn publish(&self) {
         turn::publish(self.slot(), self.next_time, self.events, self.rule == Rule::Derived);
@@ -247,7 +243,7 @@ fn enter_recorded(kind: Kind, place: usize) {
             r.derived.advance();
             turn::wait_for_events(slot, other, events);
         }
-    } else if r.next_time > r.safe && !r.needs_no_turn(kind) {
+    } else if r.next_time > r.safe && !r.goes_before_its_turn(kind, thread.index) {
         r.safe = turn::wait_for_time(slot, thread.index, r.next_time);
     }
 }

@@ -6,7 +6,7 @@
 use crate::races;
 use crate::report;
 use crate::runtime;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use relive_sys::syscall;
 use relive_sys::wake::{Barrier, Progress};
 use relive_trace::control::{TurnSlot, flag, turn as state};
@@ -81,6 +81,47 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
             return safe;
         }
     }
+}
+
+/// Whether it becomes the turn of thread `index` at `time` before about a fifth of a second has passed.
+pub fn comes_soon(index: u32, time: u64) -> bool {
+    const YIELDS: u32 = 1000;
+    const SLEEPS: u32 = 180;
+    let never = AtomicU32::new(0);
+    for round in 0..YIELDS + SLEEPS {
+        if is_turn(index, time) {
+            return true;
+        }
+        if round < YIELDS {
+            syscall::sched_yield();
+        } else {
+            syscall::futex_wait(&never, 0, Some(1));
+        }
+    }
+    false
+}
+
+/// Whether no other thread has an event with a timestamp below `time` left, as far as threads are born.
+fn is_turn(index: u32, time: u64) -> bool {
+    let control = runtime::session();
+    let turns = runtime::turns();
+    let born = control.born.load(Ordering::Acquire) as usize;
+    let mut at = settle(control, turns, born);
+    let waits_for = |other: usize| {
+        other != index as usize
+            && !is_elsewhere(other as u32)
+            && turns[other].awaited.next.load(Ordering::Acquire) < time
+    };
+    if born > 0 && waits_for(0) {
+        return false;
+    }
+    while at < born {
+        if waits_for(at) {
+            return false;
+        }
+        at = past_settled(turns, at, born).max(at + 1);
+    }
+    true
 }
 
 /// Whether a thread is of another process than the caller's in a replay of one process, which shares nothing with others
