@@ -1,9 +1,21 @@
-//! The names of the trace's files, as the runtime opens them.
+//! Names of files, put together: the trace's, as the runtime opens them, and others.
 //!
 //! Apart because chunks and inputs need them, and nothing here may allocate.
 
 use crate::runtime::{self, Mode};
+use core::ffi::CStr;
 use relive_trace::opened::OPENED;
+
+/// Puts parts together to a string; `None` if there is no room.
+pub fn join<'b, const PARTS: usize>(into: &'b mut [u8], parts: [&[u8]; PARTS]) -> Option<&'b CStr> {
+    let mut at = 0;
+    for part in parts {
+        into.get_mut(at..at + part.len())?.copy_from_slice(part);
+        at += part.len();
+    }
+    *into.get_mut(at)? = 0;
+    CStr::from_bytes_until_nul(into).ok()
+}
 
 /// The path of a file of the trace, with a final zero.
 #[derive(Debug)]
@@ -86,7 +98,16 @@ impl Path {
 
 #[cfg(test)]
 mod tests {
-    use super::Path;
+    use super::{Path, join};
+
+    #[test]
+    fn parts_are_joined_where_there_is_room() {
+        let mut into = [b'x'; 12];
+        assert_eq!(join(&mut into, [b"/dev/fd/", b"70", b"/"]), Some(c"/dev/fd/70/"));
+        assert_eq!(join(&mut into, [b"/dev/fd/", b"70", b"/x"]), None);
+        assert_eq!(join(&mut into, [b"/dev/fd/", b"70", b"/", b"xy"]), None);
+        assert_eq!(join(&mut into, [b"."]), Some(c"."));
+    }
 
     #[test]
     fn file_names_have_five_digits_or_more() {

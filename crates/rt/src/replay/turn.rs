@@ -61,16 +61,10 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
         let settled = settle(control, turns, born);
         let mut safe = u64::MAX;
         let mut waited = false;
-        let mut at = 0;
-        while at < born {
-            let (other, slot) = (at, &turns[at]);
-            at = if at == 0 { settled } else { past_settled(turns, at, born).max(at + 1) };
-            if other == index as usize || is_elsewhere(other as u32) {
-                continue;
-            }
+        for (other, slot) in others(turns, index, settled, born) {
             let mut next = slot.awaited.next.load(Ordering::Acquire);
             if next < time {
-                wait_until(own, slot, other as u32, (&slot.awaited.next, &slot.awaited.next), time);
+                wait_until(own, slot, other, (&slot.awaited.next, &slot.awaited.next), time);
                 waited = true;
                 next = slot.awaited.next.load(Ordering::Acquire);
             }
@@ -106,22 +100,23 @@ fn is_turn(index: u32, time: u64) -> bool {
     let control = runtime::session();
     let turns = runtime::turns();
     let born = control.born.load(Ordering::Acquire) as usize;
-    let mut at = settle(control, turns, born);
-    let waits_for = |other: usize| {
-        other != index as usize
-            && !is_elsewhere(other as u32)
-            && turns[other].awaited.next.load(Ordering::Acquire) < time
-    };
-    if born > 0 && waits_for(0) {
-        return false;
-    }
-    while at < born {
-        if waits_for(at) {
-            return false;
+    let settled = settle(control, turns, born);
+    others(turns, index, settled, born).all(|(_, slot)| slot.awaited.next.load(Ordering::Acquire) >= time)
+}
+
+/// The other threads that may have an event left: the first one, and those from `settled` on.
+fn others(turns: &[TurnSlot], index: u32, settled: usize, born: usize) -> impl Iterator<Item = (u32, &TurnSlot)> {
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        while at < born {
+            let other = at;
+            at = if at == 0 { settled } else { past_settled(turns, at, born).max(at + 1) };
+            if other != index as usize && !is_elsewhere(other as u32) {
+                return Some((other as u32, &turns[other]));
+            }
         }
-        at = past_settled(turns, at, born).max(at + 1);
-    }
-    true
+        None
+    })
 }
 
 /// Whether a thread is of another process than the caller's in a replay of one process, which shares nothing with others

@@ -3,6 +3,7 @@
 use super::environment::{Strings, find};
 use core::ffi::{CStr, c_char};
 use relive_rt::link::value_of;
+use relive_rt::path::join;
 use relive_rt::{Mode, environment, report, runtime};
 use relive_sys::syscall;
 
@@ -28,6 +29,7 @@ pub(crate) unsafe fn check(path: *const c_char) {
 ///
 /// # Safety
 /// `name` must be a string or null, `environment` an environment or null.
+#[inline(never)] // Its buffer would weigh on the stack of whoever starts a program.
 pub(crate) unsafe fn check_searched(name: *const c_char, environment: Strings) {
     if name.is_null() {
         return;
@@ -42,23 +44,14 @@ pub(crate) unsafe fn check_searched(name: *const c_char, environment: Strings) {
     }
     let mut buffer = [0u8; 4096];
     for folder in path.split(|&byte| byte == b':') {
-        if let Some(candidate) = join(folder, bytes, &mut buffer).filter(|candidate| is_executable(candidate)) {
+        // No name stands for the present one.
+        let folder = if folder.is_empty() { b"." } else { folder };
+        let candidate = join(&mut buffer, [folder, b"/", bytes]);
+        if let Some(candidate) = candidate.filter(|candidate| is_executable(candidate)) {
             // SAFETY: a string of our own.
             return unsafe { check(candidate.as_ptr()) };
         }
     }
-}
-
-/// The path of `name` in `folder`, the present one if that has no name.
-fn join<'b>(folder: &[u8], name: &[u8], buffer: &'b mut [u8]) -> Option<&'b CStr> {
-    let folder = if folder.is_empty() { b"." } else { folder };
-    let length = folder.len() + 1 + name.len();
-    let room = buffer.get_mut(..=length)?;
-    room[..folder.len()].copy_from_slice(folder);
-    room[folder.len()] = b'/';
-    room[folder.len() + 1..length].copy_from_slice(name);
-    room[length] = 0;
-    CStr::from_bytes_with_nul(room).ok()
 }
 
 fn is_executable(path: &CStr) -> bool {

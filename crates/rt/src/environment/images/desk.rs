@@ -113,17 +113,6 @@ pub(super) fn text(bytes: &[u8]) -> &CStr {
     CStr::from_bytes_until_nul(bytes).unwrap_or(c"")
 }
 
-/// Puts parts together to a string.
-pub(super) fn join(into: &mut [u8; PATH_MAX], parts: [&[u8]; 4]) -> Option<()> {
-    let mut at = 0;
-    for part in parts {
-        into.get_mut(at..at + part.len() + 1)?[..part.len()].copy_from_slice(part);
-        at += part.len();
-    }
-    into[at] = 0;
-    Some(())
-}
-
 /// Copies a string of the program's; `None` if it is not there, or too long for a path.
 pub(super) fn read_text(address: usize, into: &mut [u8; PATH_MAX]) -> Option<()> {
     let mut got = 0;
@@ -170,7 +159,7 @@ pub(super) fn each_pointer(list: usize, mut visit: impl FnMut(usize, usize) -> b
 
 #[cfg(test)]
 mod tests {
-    use super::{PATH_MAX, each_pointer, join, read_text, text};
+    use super::{PATH_MAX, each_pointer, read_text, text};
 
     #[test]
     fn lists_and_strings_are_copied_as_far_as_they_are_there() {
@@ -190,8 +179,5 @@ mod tests {
         let mut into = [0; PATH_MAX];
         assert!(read_text(c"/a/b".as_ptr().addr(), &mut into).is_some() && text(&into) == c"/a/b");
         assert!(read_text(8, &mut into).is_none());
-        assert!(join(&mut into, [b"/dev/fd/", b"70", b"/", b"x"]).is_some());
-        assert_eq!(text(&into), c"/dev/fd/70/x");
-        assert!(join(&mut into, [b"/", &[b'x'; PATH_MAX], b"", b""]).is_none());
     }
 }

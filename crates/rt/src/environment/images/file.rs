@@ -3,8 +3,9 @@
 //!
 //! Whoever reads this file has the kernel's rules for `execve` beside it.
 
-use super::desk::{Desk, PATH_MAX, join, read_text, text};
+use super::desk::{Desk, PATH_MAX, read_text, text};
 use crate::environment::itself;
+use crate::path::join;
 use crate::runtime::{self, Mode};
 use relive_sys::elf::{Elf, script};
 use relive_sys::syscall::number::{EXECVE, EXECVEAT, FACCESSAT, FCNTL, FGETXATTR};
@@ -40,7 +41,7 @@ pub(super) fn find(number: usize, arguments: &[usize; 6], desk: &mut Desk) -> Op
         return Some(());
     }
     if let Some(file) = itself::file_behind(text(&desk.path)) {
-        join(&mut desk.path, [file.to_bytes(), b"", b"", b""])?;
+        join(&mut desk.path, [file.to_bytes()])?;
     }
     // The full path must lead to the same file: one without a name leads nowhere.
     let fd = open(&desk.path)?;
@@ -94,7 +95,7 @@ fn look(fd: u32, desk: &mut Desk) -> Next {
     let got = syscall::read_at(fd, &mut desk.head, 0);
     let head = &desk.head[..usize::try_from(got).unwrap_or(0)];
     if let Some((interpreter, _)) = script(head) {
-        return if join(&mut desk.next, [interpreter, b"", b"", b""]).is_some() { Next::Interpreter } else { Next::No };
+        return if join(&mut desk.next, [interpreter]).is_some() { Next::Interpreter } else { Next::No };
     }
     let loader = Elf::read(head).and_then(|elf| elf.interpreter(head)).filter(|&(_, length)| length < PATH_MAX);
     let Some((offset, length)) = loader else { return Next::No };

@@ -5,8 +5,9 @@
 //! Apart from `preload/processes/environment.rs`, which puts it there, because what can
 //! be recorded is known here only.
 
-use super::desk::{self, each_pointer, join, read_text, text};
+use super::desk::{self, each_pointer, read_text, text};
 use crate::link::value_of;
+use crate::path::join;
 use core::ffi::CStr;
 use relive_trace::control::{ENV_CONTROL, ENV_LINK};
 
@@ -23,7 +24,7 @@ pub(super) fn without_session(environment: usize) -> Option<usize> {
             Some(known) if [ENV_CONTROL, ENV_LINK].iter().any(|name| value_of(known, name).is_some()) => None,
             Some(known) if value_of(known, PRELOAD).is_some() => others(known).map(|others| {
                 // Shorter than what it is taken from.
-                let _ = join(&mut desk.path, [PRELOAD.as_bytes(), b"=", others, b""]);
+                let _ = join(&mut desk.path, [PRELOAD.as_bytes(), b"=", others]);
                 desk.path.as_ptr().addr()
             }),
             _ => Some(entry),
