@@ -119,6 +119,11 @@ impl Clocks {
         self.threads.count()
     }
 
+    /// Whether this thread is the only one that runs, and all that the others did happened before what it does now.
+    pub fn knows_all(&self, thread: u32) -> bool {
+        self.threads.count() == 1 && self.threads.are_known(&self.threads.clock(thread))
+    }
+
     /// A mutex, spin lock or write lock was acquired, a semaphore lowered, a signal or a finished once seen.
     #[must_use]
     pub fn acquire(&self, thread: u32, key: u64) -> Option<Clock> {

@@ -19,7 +19,7 @@ use relive_sys::syscall::{self, number::MPROTECT, syscall6};
 use relive_trace::control::flag;
 
 pub(crate) use noting::{
-    covers, is_of_runtime, lines_of, look, look_at_all, memory_for_others, not_told, passes, registers, take_accesses,
+    covers, is_of_runtime, lines_of, look, look_anew, memory_for_others, not_told, passes, registers, take_accesses,
     touched_lines, unknown,
 };
 pub(crate) use relive_dbi::Elsewhere;

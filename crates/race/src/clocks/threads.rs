@@ -206,6 +206,11 @@ impl Threads {
         self.running.load(Relaxed)
     }
 
+    /// Whether all that any thread did is known in a segment with this clock, or done by it.
+    pub(super) fn are_known(&self, clock: &Clock) -> bool {
+        self.seats.iter().all(|seat| seat.0.lock().as_ref().is_none_or(|thread| clock.knows(thread.clock.epoch)))
+    }
+
     /// What all know; with `settled`, if nobody has yet to hand over what it did before it knew it.
     pub(super) fn floor(&self, settled: bool) -> Option<Floor> {
         let _making = self.making.lock();

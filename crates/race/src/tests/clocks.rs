@@ -228,3 +228,24 @@ fn an_ended_thread_does_nothing() {
     clocks.end(1);
     clocks.release(1, 1);
 }
+
+#[test]
+fn one_thread_knows_all_when_it_has_seen_the_end_of_each_other_one() {
+    let clocks = threads(3);
+    assert!(!clocks.knows_all(0));
+    clocks.end(1);
+    assert!(clocks.join(0, 1).is_some());
+    assert!(!clocks.knows_all(0));
+    clocks.release(2, 7);
+    clocks.end(2);
+    assert!(!clocks.knows_all(0));
+    // What it did between that release and its end is not known by the lock.
+    assert!(clocks.acquire(0, 7).is_some());
+    assert!(!clocks.knows_all(0));
+    assert!(clocks.join(0, 2).is_some());
+    assert!(clocks.knows_all(0));
+    clocks.forget_thread(2);
+    assert!(clocks.knows_all(0));
+    clocks.create(0, 3).unwrap();
+    assert!(!clocks.knows_all(0));
+}

@@ -12,7 +12,7 @@ use super::passage::Passage;
 use super::robust::Holders;
 use super::second::Second;
 use super::tally::Tally;
-use super::{Act, Pass, Take, labels};
+use super::{Act, Pass, Take, alone, labels};
 use crate::object::{self, Cell};
 use crate::runtime;
 use crate::thread;
@@ -128,6 +128,9 @@ impl State {
                 let ended = self.clocks.join(me, *other);
                 self.clocks.forget_thread(*other);
                 self.ended(me, ended);
+                if self.clocks.knows_all(me) {
+                    alone::may_begin();
+                }
             }
             Act::Robust { cell, taken: true } => self.robust.lock().taken(me, key(cell)),
             Act::Robust { cell, taken: false } => self.robust.lock().left(me, key(cell)),

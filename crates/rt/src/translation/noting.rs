@@ -132,8 +132,8 @@ fn noting() -> &'static Noting {
     unsafe { ENGINE.load(Ordering::Acquire).as_ref() }.expect("accesses are noted")
 }
 
-/// The accesses of all that runs from here on matter. Natively, in the only thread.
-pub(crate) fn look_at_all() {
+/// Whether accesses matter is another thing from here on. Natively, in the only thread.
+pub(crate) fn look_anew() {
     // Of our own code nothing is looked at either way.
     noting().renew(|start| !is_own_code(start as usize));
 }
