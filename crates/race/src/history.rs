@@ -109,10 +109,17 @@ impl<'m, H: Host> History<'m, H> {
             return;
         }
         let mut cell = self.memory.claim(line, &self.host);
+        if !cell.replace_own(&newer) {
+            self.visit_all(clock, line, newer, &mut cell, report);
+        }
+    }
+
+    /// The same, whatever the line remembers.
+    fn visit_all(&self, clock: &Clock, line: u64, newer: Entry, cell: &mut Held<'m>, report: &mut impl FnMut(Race)) {
         let (mut count, mut place, mut joined) = (cell.count(), None, newer);
         let mut index = 0;
         while index < count {
-            let slot = self.entry(&cell, index);
+            let slot = self.entry(cell, index);
             let before = slot.load();
             let mut older = before;
             let stays = self.meets(clock, line, &newer, &mut older, report) && !joined.absorb(&older);
@@ -125,16 +132,16 @@ impl<'m, H: Host> History<'m, H> {
             } else {
                 // The last one comes here, and is looked at next.
                 count -= 1;
-                slot.store(self.entry(&cell, count).load());
+                slot.store(self.entry(cell, count).load());
                 continue;
             }
             index += 1;
         }
         if let Some(place) = place {
-            self.entry(&cell, place).store(joined);
-            self.keep(&mut cell, count);
+            self.entry(cell, place).store(joined);
+            self.keep(cell, count);
         } else {
-            self.push(&mut cell, count, joined);
+            self.push(cell, count, joined);
         }
     }
 

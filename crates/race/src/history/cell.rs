@@ -7,7 +7,7 @@
 //! each other's way: a cell is looked at by who holds its lock, and its memory needs no
 //! more than to be zero at first.
 
-use super::entry::Slot;
+use super::entry::{Entry, Slot};
 use super::lists::List;
 use super::memory::Host;
 use core::sync::atomic::AtomicU64;
@@ -88,6 +88,25 @@ impl<'m> Held<'m> {
         // Threads are fewer, and a line has 64 bytes.
         assert!(count < 1 << COUNT_BITS, "a line has an entry for each thread and byte at most");
         self.head = self.head >> LIST_SHIFT << LIST_SHIFT | (count as u64) << COUNT_SHIFT;
+    }
+
+    /// Puts an access in the place of one that it covers, of the same thread, if nothing else is to be done: all entries
+    /// are in the cell, and none is in conflict with it. What others did before may stay, although it may be covered, too:
+    /// whoever races with that races with this one.
+    #[inline]
+    pub(super) fn replace_own(&self, newer: &Entry) -> bool {
+        let [first, second] = &self.cell.entries;
+        let (own, other) = match self.count() {
+            1 => (first, None),
+            2 if first.load().is_by_same(newer) => (first, Some(second)),
+            2 => (second, Some(first)),
+            _ => return false,
+        };
+        if !own.load().is_covered_by_later(newer) || other.is_some_and(|other| other.load().concerns(newer)) {
+            return false;
+        }
+        own.store(*newer);
+        true
     }
 
     /// The list of the entries that are not in the cell.

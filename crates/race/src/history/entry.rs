@@ -69,6 +69,28 @@ impl Entry {
         Epoch::from_bits(self.stamp)
     }
 
+    /// Whether both are accesses of one thread.
+    #[inline]
+    pub(super) fn is_by_same(&self, other: &Self) -> bool {
+        Epoch::from_bits(self.stamp).thread() == Epoch::from_bits(other.stamp).thread()
+    }
+
+    /// Whether it is an access of the thread of `newer`, which is later or of the same segment and leaves nothing of it.
+    #[inline]
+    pub(super) fn is_covered_by_later(&self, newer: &Self) -> bool {
+        !self.is_free()
+            && self.is_by_same(newer)
+            && self.read & !(newer.read | newer.written) == 0
+            && self.written & !newer.written == 0
+    }
+
+    /// Whether there may be anything to say about it and another thread's access: one of them writes what the other
+    /// touches, or the block is given back.
+    #[inline]
+    pub(super) fn concerns(&self, newer: &Self) -> bool {
+        self.is_free() || self.written & (newer.read | newer.written) | self.read & newer.written != 0
+    }
+
     /// Whether nothing is left of it.
     pub(super) fn is_gone(&self) -> bool {
         self.read | self.written == 0
