@@ -9,7 +9,7 @@
 #define LARGE (1 << 20)
 #define ROUNDS 200
 
-static char *block;
+static char *block, *old;
 static size_t bytes;
 static pthread_barrier_t both;
 static sem_t first;
@@ -127,7 +127,14 @@ static void *handed_freer(void *argument)
     return argument;
 }
 
-// Both copies come before both barriers; the new block stays where the old one was, or goes elsewhere.
+// Whoever comes first, it is the old block that is written.
+static void *user_of_old(void *argument)
+{
+    *(volatile char *)(old + 50) = *(char *volatile *)&block != NULL; // race user_of_old
+    return argument;
+}
+
+// The new block goes elsewhere.
 static void *grower(void *argument)
 {
     block = realloc(block, 10 * BLOCK); // race grower
@@ -157,7 +164,7 @@ int main(int argc, char **argv)
         {"free", user, freer},
         {"late", late_reader, announcing_freer},
         {"handed", handing_user, handed_freer},
-        {"realloc", user, grower},
+        {"realloc", user_of_old, grower},
         {"own", own_user_after_free, own_user_after_free},
     };
     const char *name = word(argc, argv, 1, "");
@@ -167,7 +174,7 @@ int main(int argc, char **argv)
     bytes = is(name, "reused_large") ? LARGE : is(name, "reused_small") ? 24 : BLOCK;
     must(pthread_barrier_init(&both, NULL, 2));
     must_be(sem_init(&first, 0, 0) == 0);
-    block = malloc(BLOCK);
+    old = block = malloc(BLOCK);
     must_be(block != NULL);
     run_chosen(cases);
     return 0;
