@@ -5,7 +5,9 @@
 //! timestamp of its next event beforehand, and the thread publishes it; so "has
 //! every smaller event run" is "is every other thread's next timestamp at least
 //! x". This never deadlocks, because everything a thread can natively wait for
-//! has a smaller timestamp than its next event (but see `creation.rs`).
+//! has a smaller timestamp than its next event (but see `creation.rs`). An event on
+//! nothing but a lock that its thread holds follows the thread's own events alone, and
+//! need not wait.
 //!
 //! It serialises more than the program needs. A replay by the reference rule
 //! therefore learns: each object remembers its last event, and where that was
@@ -219,16 +221,37 @@ impl Replay {
 /// Never returns if the recording ends before this event, or if the replay has diverged.
 #[inline]
 pub fn enter(kind: Kind, place: usize) {
+    enter_on(kind, place, Turn::Awaited);
+}
+
+/// As [`enter`], but by timestamps the thread does not wait, if its event is on nothing but what it holds and nobody else
+/// may touch before: all that this event follows at its object is the thread's own.
+#[inline]
+pub fn enter_holding(kind: Kind, place: usize) {
+    enter_on(kind, place, Turn::Held);
+}
+
+/// What makes it a thread's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Others have to have run their events.
+    Awaited,
+    /// It has the object.
+    Held,
+}
+
+#[inline]
+fn enter_on(kind: Kind, place: usize, turn: Turn) {
     let r = &acting().replay;
     if r.is_quiet() {
         r.stand_at(kind, place);
     } else {
-        enter_recorded(kind, place);
+        enter_recorded(kind, place, turn);
     }
 }
 
 #[inline(never)]
-fn enter_recorded(kind: Kind, place: usize) {
+fn enter_recorded(kind: Kind, place: usize, turn: Turn) {
     deliver_before_event();
     let thread = acting();
     thread.settle(kind, place);
@@ -243,7 +266,7 @@ fn enter_recorded(kind: Kind, place: usize) {
             r.derived.advance();
             turn::wait_for_events(slot, other, events);
         }
-    } else if r.next_time > r.safe && !r.goes_before_its_turn(kind, thread.index) {
+    } else if turn == Turn::Awaited && r.next_time > r.safe && !r.goes_before_its_turn(kind, thread.index) {
         r.safe = turn::wait_for_time(slot, thread.index, r.next_time);
     }
 }

@@ -76,9 +76,12 @@ impl Mutex {
     /// Whether the unlock of this mutex by the calling thread will succeed.
     fn may_unlock(m: *mut Mutex) -> bool {
         let bits = Self::kind_bits(m);
-        if bits & (TYPE_BITS | ROBUST | PRIORITY_INHERIT) == 0 || bits & TYPE_BITS == 3 {
-            return true;
-        }
+        bits & (TYPE_BITS | ROBUST | PRIORITY_INHERIT) == 0 || bits & TYPE_BITS == 3 || Self::is_own(m)
+    }
+
+    /// Whether the calling thread holds the mutex, for all that glibc noted: of a normal one whose lock was elided it
+    /// notes nothing.
+    fn is_own(m: *mut Mutex) -> bool {
         // SAFETY: as above; a stale owner is not the calling thread.
         let owner = unsafe { (&raw const (*m).owner).read_volatile() };
         thread::current_if_known().is_some_and(|t| owner as u32 == t.tid)
@@ -343,7 +346,12 @@ pub(crate) unsafe fn release(m: *mut Mutex, kind: Kind, place: usize, effect: im
             effect()
         }
         Mode::Replay => {
-            replay::enter(kind, place);
+            // A normal mutex may be unlocked by whoever has not locked it.
+            if kind == Kind::Unlock && Mutex::exact(m) && Mutex::is_own(m) {
+                replay::enter_holding(kind, place);
+            } else {
+                replay::enter(kind, place);
+            }
             let robust = Mutex::is_robust(m).then(|| Mutex::cell(m));
             // The clock may not be touched once the mutex is free: its memory may be reused at once. In a replay
             // nobody can take the mutex before this event is complete, so the order of the two is free.
