@@ -24,6 +24,7 @@ pub mod calls;
 mod creation;
 pub mod cursor;
 mod end;
+mod entering;
 pub mod signals;
 mod stops;
 pub mod strike;
@@ -38,8 +39,9 @@ use crate::thread::{self, Thread};
 use crate::writer;
 use core::sync::atomic::Ordering;
 use cursor::Cursor;
+use end::past_the_end_of_calls;
 pub use end::{busy, failed};
-use end::{past_the_end, past_the_end_of_calls};
+pub use entering::{enter, enter_at, enter_holding};
 use relive_order::{CheckHash, Kind};
 use relive_trace::control::{TurnSlot, cause, flag, turn as state};
 use relive_trace::record::{Record, instruction};
@@ -216,61 +218,6 @@ impl Replay {
     }
 }
 
-/// Waits until it is the calling thread's turn to run its next event, which must be of `kind`.
-///
-/// Never returns if the recording ends before this event, or if the replay has diverged.
-#[inline]
-pub fn enter(kind: Kind, place: usize) {
-    enter_on(kind, place, Turn::Awaited);
-}
-
-/// As [`enter`], but by timestamps the thread does not wait, if its event is on nothing but what it holds and nobody else
-/// may touch before: all that this event follows at its object is the thread's own.
-#[inline]
-pub fn enter_holding(kind: Kind, place: usize) {
-    enter_on(kind, place, Turn::Held);
-}
-
-/// What makes it a thread's turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    /// Others have to have run their events.
-    Awaited,
-    /// It has the object.
-    Held,
-}
-
-#[inline]
-fn enter_on(kind: Kind, place: usize, turn: Turn) {
-    let r = &acting().replay;
-    if r.is_quiet() {
-        r.stand_at(kind, place);
-    } else {
-        enter_recorded(kind, place, turn);
-    }
-}
-
-#[inline(never)]
-fn enter_recorded(kind: Kind, place: usize, turn: Turn) {
-    deliver_before_event();
-    let thread = acting();
-    thread.settle(kind, place);
-    let r = &mut thread.replay;
-    if r.events == r.total {
-        past_the_end(thread, kind, place);
-    }
-    r.stand_at(kind, place);
-    let slot = r.slot();
-    if r.rule == Rule::Derived {
-        while let Some(Record::Wait { thread: other, events }) = r.derived.at(r.events) {
-            r.derived.advance();
-            turn::wait_for_events(slot, other, events);
-        }
-    } else if turn == Turn::Awaited && r.next_time > r.safe && !r.goes_before_its_turn(kind, thread.index) {
-        r.safe = turn::wait_for_time(slot, thread.index, r.next_time);
-    }
-}
-
 /// Completes the event that [`enter`] began, after its effect. `cells` are the clocks of the objects it is on,
 /// `exact` whether no other object shares the first and its value can be held against the recording.
 #[inline]
@@ -294,12 +241,13 @@ fn leave_recorded(kind: Kind, cells: &[&Cell], exact: bool) {
         thread.check_clock(kind, cells[0], time);
     }
     for cell in cells {
-        if thread.replay.rule != Rule::Derived {
-            cell.clock.fetch_max(time, Ordering::AcqRel);
-        }
         if thread.replay.rule == Rule::Learning {
             let before = cell.last.swap(pack(thread.index, thread.replay.events + 1), Ordering::AcqRel);
             thread.learn(before);
+        }
+        // Last of all: whoever waits for it may go on, and do away with the object.
+        if thread.replay.rule != Rule::Derived {
+            cell.clock.fetch_max(time, Ordering::AcqRel);
         }
     }
     let r = &mut thread.replay;

@@ -34,8 +34,9 @@ pub struct Progress<'a> {
     pub sequence: &'a AtomicU32,
 }
 
-/// A lost wake-up would be a bug; this only bounds its damage to a delay.
-const SLEEP_MS: u32 = 500;
+/// How long one sleep may last, in milliseconds, where nothing but the progress matters. A lost wake-up would be a bug;
+/// this only bounds its damage to a delay.
+pub const SLEEP_MS: u32 = 500;
 
 impl Progress<'_> {
     /// After `reached` was stored as `value`: wakes those whom it satisfies.
@@ -58,8 +59,9 @@ impl Progress<'_> {
         futex_wake(self.sequence, i32::MAX as u32);
     }
 
-    /// Sleeps until `reached` is at least `wanted`. `in_vain` runs after each sleep that didn't bring it there.
-    pub fn sleep_until(&self, wanted: u64, barrier: Barrier, in_vain: impl Fn()) {
+    /// Sleeps until `reached` is at least `wanted`, `sleep_ms` milliseconds at a time at most. `goes_on` is asked after
+    /// each sleep that didn't bring it there; where it says no, this returns `false`.
+    pub fn sleep_until(&self, wanted: u64, barrier: Barrier, sleep_ms: u32, goes_on: impl Fn() -> bool) -> bool {
         loop {
             let sequence = self.sequence.load(Ordering::SeqCst);
             self.wake_at.fetch_min(wanted, Ordering::SeqCst);
@@ -71,20 +73,22 @@ impl Progress<'_> {
                 _ => fence(Ordering::SeqCst),
             }
             if self.reached.load(Ordering::Acquire) >= wanted {
-                return;
+                return true;
             }
-            futex_wait(self.sequence, sequence, Some(SLEEP_MS));
+            futex_wait(self.sequence, sequence, Some(sleep_ms));
             if self.reached.load(Ordering::Acquire) >= wanted {
-                return;
+                return true;
             }
-            in_vain();
+            if !goes_on() {
+                return false;
+            }
         }
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Barrier, Progress};
+    use super::{Barrier, Progress, SLEEP_MS};
     use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
     fn hand_over(barrier: Barrier) {
@@ -99,7 +103,7 @@ mod tests {
             for me in 0..2usize {
                 s.spawn(move || {
                     for round in 1..2000 {
-                        progress(1 - me).sleep_until(round - 1, barrier, || ());
+                        assert!(progress(1 - me).sleep_until(round - 1, barrier, SLEEP_MS, || true));
                         progress(me).reached.store(round, Ordering::Release);
                         progress(me).announce(round, barrier);
                     }
@@ -124,7 +128,7 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod interleavings {
-    use super::{Barrier, Progress};
+    use super::{Barrier, Progress, SLEEP_MS};
     use crate::primitive::{AtomicU32, AtomicU64, Ordering};
     use loom::sync::Arc;
 
@@ -152,7 +156,9 @@ mod interleavings {
                 .into_iter()
                 .map(|wanted| {
                     let words = words.clone();
-                    loom::thread::spawn(move || words.progress().sleep_until(wanted, Barrier::Symmetric, || ()))
+                    loom::thread::spawn(move || {
+                        assert!(words.progress().sleep_until(wanted, Barrier::Symmetric, SLEEP_MS, || true))
+                    })
                 })
                 .collect();
             for value in [1, 2] {

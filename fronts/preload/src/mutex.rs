@@ -146,7 +146,11 @@ unsafe fn replay_acquire(m: *mut Mutex, place: usize) -> c_int {
     if let Some(error) = replay::failure(Kind::Lock) {
         return error;
     }
-    replay::enter(Kind::Lock, place);
+    if Mutex::exact(m) {
+        replay::enter_at(Kind::Lock, place, Mutex::cell(m));
+    } else {
+        replay::enter(Kind::Lock, place);
+    }
     let result = replay::value().map_or(0, |v| v as c_int);
     // SAFETY: the program passed a mutex.
     let met = unsafe {

@@ -8,7 +8,7 @@ use crate::report;
 use crate::runtime;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use relive_sys::syscall;
-use relive_sys::wake::{Barrier, Progress};
+use relive_sys::wake::{Barrier, Progress, SLEEP_MS};
 use relive_trace::control::{TurnSlot, flag, turn as state};
 
 /// About a microsecond: longer than a hand-over between two running cores takes.
@@ -18,6 +18,10 @@ const SPINS: u32 = 60;
 /// (50 µs in a virtual machine), the other one reaches its own next wait and falls asleep, and from then on the
 /// replay goes from one wake-up to the next.
 const ROUNDS: u32 = 1000;
+/// How long somebody sleeps at a time, in milliseconds, whom an object may let go on: that wakes nobody.
+const LOOK_MS: u32 = 2;
+/// In how many looks at others' progress there is one at the object: its line of the cache is its holder's.
+const LOOKS: u32 = 4;
 
 fn barrier() -> Barrier {
     if runtime::asymmetric() { Barrier::Asymmetric } else { Barrier::Symmetric }
@@ -50,9 +54,29 @@ pub fn publish_events(slot: &TurnSlot, events: u64, takes: bool) {
     progress(slot, &slot.events).announce(events, barrier());
 }
 
-/// Waits until no other thread has an event with a timestamp below `time` left.
-/// Returns the smallest timestamp that some other thread may still run.
-pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
+/// What else than others' progress ends a wait: the event that is waited for on an object has run, by its clock.
+///
+/// Of events on one object each has a larger timestamp than the one before, and the clock is the timestamp of the last
+/// one. Where that is one less than an event's own, no other event can come between the two.
+#[derive(Clone, Copy, Debug)]
+pub struct Follows<'a> {
+    /// The object's clock, which no other object shares.
+    pub clock: &'a AtomicU64,
+    /// The timestamp of the event.
+    pub time: u64,
+}
+
+impl Follows<'_> {
+    /// Whether the event is the next one of the object.
+    #[inline]
+    pub fn is_next(&self) -> bool {
+        self.clock.load(Ordering::Acquire) + 1 == self.time
+    }
+}
+
+/// Waits until no other thread has an event with a timestamp below `time` left, or until `follows` says that it does not
+/// matter. Returns the smallest timestamp that some other thread may still run, in the first case.
+pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64, follows: Option<Follows<'_>>) -> Option<u64> {
     let control = runtime::session();
     let turns = runtime::turns();
     loop {
@@ -64,7 +88,9 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
         for (other, slot) in others(turns, index, settled, born) {
             let mut next = slot.awaited.next.load(Ordering::Acquire);
             if next < time {
-                wait_until(own, slot, other, (&slot.awaited.next, &slot.awaited.next), time);
+                if !wait_until(own, slot, other, (&slot.awaited.next, &slot.awaited.next), time, follows) {
+                    return None;
+                }
                 waited = true;
                 next = slot.awaited.next.load(Ordering::Acquire);
             }
@@ -72,7 +98,7 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64) -> u64 {
         }
         // A thread created meanwhile may have been passed over while it was unborn.
         if !waited && control.births.load(Ordering::Acquire) == births {
-            return safe;
+            return Some(safe);
         }
     }
 }
@@ -162,7 +188,7 @@ fn settle(control: &relive_trace::control::Control, turns: &[TurnSlot], born: us
 pub fn wait_for_events(own: &TurnSlot, other: u32, events: u64) {
     let slot = &runtime::turns()[other as usize];
     if slot.awaited.handed_over.load(Ordering::Acquire) < events && !is_elsewhere(other) {
-        wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), events);
+        wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), events, None);
     }
 }
 
@@ -172,32 +198,52 @@ pub fn wait_for_end(own: &TurnSlot, other: u32, total: u64) {
     if runtime::has_flag(relive_trace::control::flag::DERIVED) {
         wait_for_events(own, other, total);
     } else if slot.awaited.next.load(Ordering::Acquire) < u64::MAX || slot.events.load(Ordering::Acquire) < total {
-        wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), total);
+        wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), total, None);
     }
 }
 
-/// Waits for `word` to reach `wanted`; `polled` is never ahead of it and cheaper for its writer to have polled.
+/// Waits for `word` to reach `wanted`; `polled` is never ahead of it and cheaper for its writer to have polled. `false` if
+/// `follows` was sooner.
 #[inline(never)]
-fn wait_until(own: &TurnSlot, slot: &TurnSlot, other: u32, (polled, word): (&AtomicU64, &AtomicU64), wanted: u64) {
+fn wait_until(
+    own: &TurnSlot,
+    slot: &TurnSlot,
+    other: u32,
+    (polled, word): (&AtomicU64, &AtomicU64),
+    wanted: u64,
+    follows: Option<Follows<'_>>,
+) -> bool {
+    let is_next = || follows.is_some_and(|follows| follows.is_next());
+    if is_next() {
+        return false;
+    }
     // Whoever waits behind this thread's next release need not wait for that, too.
     races::waits();
     for _ in 0..ROUNDS {
-        for _ in 0..SPINS {
+        for spin in 0..SPINS {
             if polled.load(Ordering::Acquire) >= wanted {
-                return;
+                return true;
+            }
+            if spin % LOOKS == 0 && is_next() {
+                return false;
             }
             core::hint::spin_loop();
         }
         if word.load(Ordering::Acquire) >= wanted {
-            return;
+            return true;
         }
         syscall::sched_yield();
     }
     own.waits_for.store(other, Ordering::Relaxed);
     own.wants.store(wanted, Ordering::Relaxed);
     own.state.store(state::WAITING, Ordering::Release);
-    progress(slot, word).sleep_until(wanted, barrier(), report::end_without_launcher);
+    let sleep_ms = if follows.is_some() { LOOK_MS } else { SLEEP_MS };
+    let reached = progress(slot, word).sleep_until(wanted, barrier(), sleep_ms, || {
+        report::end_without_launcher();
+        !is_next()
+    });
     own.state.store(state::RUNNING, Ordering::Release);
+    reached
 }
 
 /// The program joined a clock without an event: the next jump need not be the object's.
