@@ -332,7 +332,8 @@ impl Watch {
             let runnable = || kernel.state(pid, tid).is_some_and(|state| matches!(state.letter, 'R' | 'D'));
             match slot.state.load(Acquire) {
                 turn::RUNNING => tid == 0 && still < BIRTH_MAX,
-                turn::WAITING => self.may_go(slots, slot) && (still < WAKING_MAX || runnable()),
+                // One that looks now and then at what it waits for may see it as soon as it has a processor.
+                turn::WAITING => runnable() || still < WAKING_MAX && self.may_go(slots, slot),
                 turn::BLOCKED => runnable(),
                 _ => false,
             }

@@ -70,7 +70,7 @@ impl Follows<'_> {
     /// Whether the event is the next one of the object.
     #[inline]
     pub fn is_next(&self) -> bool {
-        self.clock.load(Ordering::Acquire) + 1 == self.time
+        self.clock.load(Ordering::Acquire) == self.time - 1
     }
 }
 

@@ -133,6 +133,12 @@ fn progress_puts_the_verdict_off() {
 fn a_thread_that_gets_no_processor_is_never_convicted() {
     let mut stage = Stage::new(&[(turn::RUNNING, 1, 5), (turn::WAITING, 2, 5)], BRIEF).waits(1, 0, 9);
     assert_eq!(stage.watch(LONG, |stage| stage.burn(1, 0)).0, Verdict::Going);
+    // Nor one that woke to look for what no slot tells.
+    let all_wait = [(turn::WAITING, 1, 5), (turn::WAITING, 2, 5)];
+    let mut stage = Stage::new(&all_wait, BRIEF).waits(0, 1, 9).waits(1, 0, 9);
+    assert_eq!(stage.watch(LONG, |stage| stage.burn(1, 0)).0, Verdict::Going);
+    let mut stage = Stage::new(&all_wait, BRIEF).waits(0, 1, 9).waits(1, 0, 9);
+    assert_eq!(stage.watch(LONG, |_| ()).0, Verdict::Stuck(Stuck::AllWait { thread: 0 }));
 }
 
 #[test]
