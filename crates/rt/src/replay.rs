@@ -5,9 +5,8 @@
 //! timestamp of its next event beforehand, and the thread publishes it; so "has
 //! every smaller event run" is "is every other thread's next timestamp at least
 //! x". This never deadlocks, because everything a thread can natively wait for
-//! has a smaller timestamp than its next event (but see `creation.rs`). An event on
-//! nothing but a lock that its thread holds follows the thread's own events alone, and
-//! need not wait.
+//! has a smaller timestamp than its next event (but see `creation.rs`; for events that
+//! need not wait, `entering.rs`).
 //!
 //! It serialises more than the program needs. A replay by the reference rule
 //! therefore learns: each object remembers its last event, and where that was

@@ -1,7 +1,7 @@
 //! Coming to an event: the wait for its turn.
 //!
 //! By timestamps a thread waits until all others are behind its event. Of an event on
-//! one object alone, which shares its clock with no other one, less will do:
+//! one object alone, which shares its clock with no other one, less would do:
 //!
 //! - if the thread holds the object, and nobody else may touch it before, all that the
 //!   event follows is the thread's own;
@@ -12,13 +12,19 @@
 //! the first rule alone the one that is ahead waits for the other as if they had: two
 //! threads that take tasks from a queue ran by turns.
 //!
+//! But what nobody orders, as accesses that race, or what a forked child finds locked, is
+//! nearest to the recording if all wait for all. So only those replays go ahead so that
+//! are tried again by the first rule alone if they diverge (`flag::AHEAD`).
+//!
 //! Apart from completing it, which others wait for.
 
 use super::end::past_the_end;
 use super::turn::Follows;
 use super::{Rule, acting, deliver_before_event, turn};
 use crate::object::Cell;
+use crate::runtime;
 use relive_order::Kind;
+use relive_trace::control::flag;
 use relive_trace::record::Record;
 
 /// What makes it a thread's turn by timestamps, other than that all others are behind its event.
@@ -79,6 +85,7 @@ fn enter_recorded(kind: Kind, place: usize, or: Else<'_>) {
         }
         return;
     }
+    let or = if runtime::has_flag(flag::AHEAD) { or } else { Else::Nothing };
     let follows = match or {
         Else::Held => return,
         Else::Next(cell) => Some(Follows { clock: &cell.clock, time: r.next_time }),

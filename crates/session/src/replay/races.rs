@@ -104,14 +104,17 @@ impl Replayer {
         }
     }
 
-    /// One replay; where the learnt order leads elsewhere, another one by timestamps.
+    /// One replay, in which threads wait for no more than they must; where that leads elsewhere, another one in which all
+    /// have the order of the timestamps.
     pub(super) fn pass(&mut self, flag: u32, folder: &Path, watched: u64) -> Result<Replayed, ReplayError> {
-        self.instrument = Instrument { flags: flag::TRANSLATED | flag, races: Some(folder.to_owned()), watched };
+        let flags = flag::TRANSLATED | flag::AHEAD | flag;
+        self.instrument = Instrument { flags, races: Some(folder.to_owned()), watched };
         let rule = Rule::choose_quietly(&self.recording, &self.folder);
         // What the program prints was seen when it was recorded.
         let mut nowhere = io::sink();
         let replayed = self.run(&rule, Some(&mut nowhere))?;
-        if rule.is_derived() && matches!(replayed.ending, Ending::Diverged(_)) {
+        if matches!(replayed.ending, Ending::Diverged(_)) {
+            self.instrument.flags &= !flag::AHEAD;
             return self.run(&Rule::Reference, Some(&mut nowhere));
         }
         Ok(replayed)
