@@ -115,6 +115,7 @@ impl Replayer {
         let replayed = self.run(&rule, Some(&mut nowhere))?;
         if matches!(replayed.ending, Ending::Diverged(_)) {
             self.instrument.flags &= !flag::AHEAD;
+            forget(folder).map_err(ReplayError::Races)?;
             return self.run(&Rule::Reference, Some(&mut nowhere));
         }
         Ok(replayed)
@@ -214,6 +215,20 @@ fn missed_of(what: u64, which: u64) -> String {
 /// A folder for one hunt, gone with it.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
+
+/// Removes what a replay found that is done again.
+fn forget(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let of = |kind: &str| {
+            entry.file_name().to_str().is_some_and(|name| name.strip_prefix(kind).is_some_and(|n| n.starts_with('-')))
+        };
+        if of(FOUND) || of(TOLD) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
 
 impl Scratch {
     pub(super) fn new() -> io::Result<Self> {
