@@ -88,7 +88,8 @@ pub mod flag {
     pub const TRANSLATED: u32 = 1 << 11;
     /// The trace holds copies of files; see [`crate::kept`].
     pub const KEPT: u32 = 1 << 16;
-    /// By timestamps, events that others' smaller ones can't matter to need not wait for those.
+    /// By timestamps, events need not wait for smaller ones that can't matter to them. Only where a replay that diverges is
+    /// tried again without.
     pub const AHEAD: u32 = 1 << 17;
     /// Replay of one process only: the plan says which part each one has.
     pub const ALONE: u32 = 256;

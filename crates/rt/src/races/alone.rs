@@ -14,7 +14,7 @@
 
 use crate::runtime;
 use crate::translation;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use relive_trace::control::turn;
 
 static ALONE: AtomicBool = AtomicBool::new(true);
@@ -34,16 +34,31 @@ pub(super) fn ends() {
     }
 }
 
-/// The calling thread is the only one and knows all that the others did. It stays the only one if the recording has no
-/// other one that is yet to be made.
-pub(super) fn may_begin() {
-    let (plan, process) = (runtime::plan(), runtime::process());
-    let is_to_come = |&(index, slot): &(u32, &relive_trace::control::TurnSlot)| {
-        slot.state.load(Ordering::Acquire) == turn::UNBORN && plan.thread(index).process == process
+/// All threads of this process with smaller indices are made.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the recording has no thread of this process that is yet to be made.
+///
+/// Programs that join each thread before they make the next ask as often as they have threads: it goes on where it left off.
+pub(super) fn all_are_made() -> bool {
+    let (plan, process, turns) = (runtime::plan(), runtime::process(), runtime::turns());
+    let is_made = |index: u32| {
+        turns[index as usize].state.load(Ordering::Acquire) != turn::UNBORN || plan.thread(index).process != process
     };
-    if (0..runtime::session().thread_count).zip(runtime::turns()).all(|it| !is_to_come(&it))
-        && !ALONE.swap(true, Ordering::Relaxed)
-    {
+    let count = runtime::session().thread_count;
+    let made = (MADE.load(Ordering::Relaxed)..count).find(|&index| !is_made(index)).unwrap_or(count);
+    MADE.store(made, Ordering::Relaxed);
+    made == count
+}
+
+/// The calling thread is the only one from here on, and knows all that the others did.
+pub(super) fn begins() {
+    if !ALONE.swap(true, Ordering::Relaxed) {
         translation::look_anew();
     }
+}
+
+/// In a fork child, whose threads are other ones.
+pub(super) fn forked() {
+    MADE.store(0, Ordering::Relaxed);
 }

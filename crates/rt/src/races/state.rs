@@ -128,8 +128,8 @@ impl State {
                 let ended = self.clocks.join(me, *other);
                 self.clocks.forget_thread(*other);
                 self.ended(me, ended);
-                if self.clocks.knows_all(me) {
-                    alone::may_begin();
+                if alone::all_are_made() && self.clocks.knows_all(me) {
+                    alone::begins();
                 }
             }
             Act::Robust { cell, taken: true } => self.robust.lock().taken(me, key(cell)),
@@ -380,6 +380,7 @@ impl State {
 
     /// The process has this thread alone, and none of what others did can race with it.
     fn fork(&self, me: u32) {
+        alone::forked();
         self.clocks.reset();
         start(&self.clocks, me);
         // With the locks that others held.

@@ -115,7 +115,10 @@ impl Replayer {
         let replayed = self.run(&rule, Some(&mut nowhere))?;
         if matches!(replayed.ending, Ending::Diverged(_)) {
             self.instrument.flags &= !flag::AHEAD;
-            forget(folder).map_err(ReplayError::Races)?;
+            // What it found is not added to.
+            for kind in [FOUND, TOLD] {
+                files(folder, kind).map_err(ReplayError::Races)?;
+            }
             return self.run(&Rule::Reference, Some(&mut nowhere));
         }
         Ok(replayed)
@@ -212,23 +215,24 @@ fn missed_of(what: u64, which: u64) -> String {
     }
 }
 
-/// A folder for one hunt, gone with it.
-#[derive(Debug)]
-pub(super) struct Scratch(PathBuf);
-
-/// Removes what a replay found that is done again.
-fn forget(folder: &Path) -> io::Result<()> {
+/// The words of each file of this kind, one file a process. It is gone then.
+fn files(folder: &Path, kind: &str) -> io::Result<Vec<Vec<u64>>> {
+    let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let of = |kind: &str| {
-            entry.file_name().to_str().is_some_and(|name| name.strip_prefix(kind).is_some_and(|n| n.starts_with('-')))
-        };
-        if of(FOUND) || of(TOLD) {
+        if entry.file_name().to_str().is_some_and(|name| name.strip_prefix(kind).is_some_and(|n| n.starts_with('-'))) {
+            let bytes = fs::read(entry.path())?;
+            all.push(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect());
+            // The next replay begins with a new one.
             fs::remove_file(entry.path())?;
         }
     }
-    Ok(())
+    Ok(all)
 }
+
+/// A folder for one hunt, gone with it.
+#[derive(Debug)]
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(super) fn new() -> io::Result<Self> {
@@ -238,31 +242,12 @@ impl Scratch {
         Ok(Self(folder))
     }
 
-    /// The words of each file of this kind, one file a process. It is gone then.
-    fn files(&self, kind: &str) -> io::Result<Vec<Vec<u64>>> {
-        let mut all = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
-            let entry = entry?;
-            if entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name.strip_prefix(kind).is_some_and(|n| n.starts_with('-')))
-            {
-                let bytes = fs::read(entry.path())?;
-                all.push(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect());
-                // The next replay begins with a new one.
-                fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(all)
-    }
-
     /// What the first pass found: by lines, bytes that race and bytes of synchronisation variables; what it could
     /// not see; the segments that it counted, if it did; and how many processes did not tell what they did last.
     fn found(&self) -> io::Result<(Lines, Vec<RawUnobserved>, Option<RawSegments>, u64)> {
         let (mut lines, mut missed, mut segments) = (Lines::default(), BTreeMap::new(), None);
         let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
-        for words in self.files(FOUND)? {
+        for words in files(&self.0, FOUND)? {
             for record in words.chunks_exact(word::COUNT) {
                 match *record {
                     [word::RACING, line, bytes] => *lines.racing.entry(line).or_default() |= bytes,
@@ -301,7 +286,7 @@ impl Scratch {
     /// What the second pass told, of all processes. By lines, the bytes that it told of.
     pub(super) fn told(&self, found: &mut RawReport, recorded: &Recorded) -> io::Result<BTreeMap<u64, u64>> {
         let mut met = BTreeMap::new();
-        for words in self.files(TOLD)? {
+        for words in files(&self.0, TOLD)? {
             match wire::read(&words) {
                 Ok(mut report) => {
                     for module in &mut report.modules {
