@@ -177,6 +177,7 @@ fn tell(pass: Pass, options: &RacesArgs) {
         Pass::Second { bytes } => {
             message::say(format_args!("looking for races: second replay, which accesses race for {bytes} bytes"));
         }
+        Pass::Again => message::say("looking for races: the replay diverged, again with all waiting for all"),
     }
 }
 

@@ -9,7 +9,7 @@ mod desk;
 mod programs;
 
 use desk::{Desk, Run};
-use programs::{BLOCK, FLAG, HELD, LATE, NAMED, NODES, READERS, TALLIED, WIDE};
+use programs::{BLOCK, FLAG, HANDED, HELD, LATE, NAMED, NODES, READERS, TALLIED, WIDE};
 
 /// The program of the README, whose count of calls is not under the lock.
 const TALLY: &str = include_str!("../../../guests/demo/tally.c");
@@ -111,6 +111,17 @@ fn a_race_that_made_the_replay_diverge_is_told_although_its_second_access_came_l
     {
         assert!(text.contains(words), "{words}\n{text}");
     }
+}
+
+/// What it would take to go wrong is not met by programs that unlock what they locked.
+#[test]
+fn threads_that_need_not_wait_lead_nowhere_else_although_others_unlock_their_mutex() {
+    let desk = Desk::new();
+    desk.build("handed", HANDED);
+    assert_eq!(desk.relive(["record", "-q", "--environment", "--", "./handed"]).status, Some(0));
+    let found = desk.relive(["races"]);
+    assert_eq!(found.stderr, "relive: looking for races: first replay, which bytes race");
+    assert_eq!((found.status, &*found.stdout), (Some(0), "no data races\n"));
 }
 
 #[test]

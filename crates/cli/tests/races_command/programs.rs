@@ -228,3 +228,36 @@ int main(void) {
     return 0;
 }
 ";
+
+/// A mutex that one thread locks again and again, and another one unlocks, by the clock alone.
+pub(crate) const HANDED: &str = r"
+#include <pthread.h>
+#include <time.h>
+
+enum { ROUNDS = 20 };
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void *goes_through(void *argument)
+{
+    for (int round = 0; round < ROUNDS; round++)
+        pthread_mutex_lock(&gate);
+    return argument;
+}
+
+int main(void)
+{
+    struct timespec short_while = {0, 10000}, while_of_lock = {0, 200000};
+    pthread_t through;
+    pthread_create(&through, NULL, goes_through, NULL);
+    for (int opened = 0; opened < ROUNDS; opened++) {
+        while (pthread_mutex_trylock(&gate) == 0) {
+            pthread_mutex_unlock(&gate);
+            nanosleep(&short_while, NULL);
+        }
+        nanosleep(&while_of_lock, NULL);
+        pthread_mutex_unlock(&gate);
+    }
+    pthread_join(through, NULL);
+    return 0;
+}
+";

@@ -66,7 +66,7 @@ impl Replayer {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
         let instructions = race.places.map(|place| place.counted);
         folder.watch_and_count(&known.lines, &instructions).map_err(ReplayError::Races)?;
-        let last = self.pass(flag::RACES_WATCHED, folder.path(), known.lines.bytes())?;
+        let last = self.pass(flag::RACES_WATCHED, folder.path(), known.lines.bytes(), &mut |_| ())?;
         if let Ending::Interrupted(signal) = last.ending {
             return Err(MeetError::Interrupted(signal));
         }

@@ -32,6 +32,9 @@ pub enum Pass {
         /// Bytes that race.
         bytes: u64,
     },
+    /// The same again, in the order of the timestamps: in the one before, threads waited for no more than they must, and
+    /// it diverged.
+    Again,
 }
 
 /// What both replays found.
@@ -53,7 +56,7 @@ impl Replayer {
     pub fn races(mut self, options: &Options, segments: bool, tell: &mut dyn FnMut(Pass)) -> Result<Hunt, ReplayError> {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
         tell(Pass::First);
-        let first = self.pass(if segments { flag::RACES | flag::SEGMENTS } else { flag::RACES }, &folder.0, 0)?;
+        let first = self.pass(if segments { flag::RACES | flag::SEGMENTS } else { flag::RACES }, &folder.0, 0, tell)?;
         let (lines, mut missed, segments, untold) = folder.found().map_err(ReplayError::Races)?;
         // Where the replay went another way, it was stopped.
         let complete = untold == 0 || matches!(first.ending, Ending::Diverged(_));
@@ -64,8 +67,7 @@ impl Replayer {
         let mut found = RawReport { complete, unobserved: missed, segments, ..RawReport::default() };
         let (mut last, mut watched) = (first, lines);
         if bytes > 0 && !matches!(last.ending, Ending::Interrupted(_)) {
-            (found, last) =
-                self.watched(&folder, &mut watched, &found, options, &mut || tell(Pass::Second { bytes }))?;
+            (found, last) = self.watched(&folder, &mut watched, &found, options, bytes, tell)?;
         }
         if let Ending::Diverged(report) = &last.ending {
             found.diverged = Some(RawDivergence { thread: NO_THREAD, event: 0, what: report.headline.clone() });
@@ -83,13 +85,14 @@ impl Replayer {
         lines: &mut Lines,
         before: &RawReport,
         options: &Options,
-        tell: &mut dyn FnMut(),
+        bytes: u64,
+        tell: &mut dyn FnMut(Pass),
     ) -> Result<(RawReport, Replayed), ReplayError> {
         let recorded = self.recorded();
         loop {
             folder.watch(lines).map_err(ReplayError::Races)?;
-            tell();
-            let last = self.pass(flag::RACES_WATCHED, &folder.0, lines.bytes())?;
+            tell(Pass::Second { bytes });
+            let last = self.pass(flag::RACES_WATCHED, &folder.0, lines.bytes(), tell)?;
             let mut found = before.clone();
             let met = folder.told(&mut found, &recorded).map_err(ReplayError::Races)?;
             lines.say_what_was_not_met(&met, &last.ending, &mut found);
@@ -106,7 +109,13 @@ impl Replayer {
 
     /// One replay, in which threads wait for no more than they must; where that leads elsewhere, another one in which all
     /// have the order of the timestamps.
-    pub(super) fn pass(&mut self, flag: u32, folder: &Path, watched: u64) -> Result<Replayed, ReplayError> {
+    pub(super) fn pass(
+        &mut self,
+        flag: u32,
+        folder: &Path,
+        watched: u64,
+        tell: &mut dyn FnMut(Pass),
+    ) -> Result<Replayed, ReplayError> {
         let flags = flag::TRANSLATED | flag::AHEAD | flag;
         self.instrument = Instrument { flags, races: Some(folder.to_owned()), watched };
         let rule = Rule::choose_quietly(&self.recording, &self.folder);
@@ -114,6 +123,7 @@ impl Replayer {
         let mut nowhere = io::sink();
         let replayed = self.run(&rule, Some(&mut nowhere))?;
         if matches!(replayed.ending, Ending::Diverged(_)) {
+            tell(Pass::Again);
             self.instrument.flags &= !flag::AHEAD;
             // What it found is not added to.
             for kind in [FOUND, TOLD] {
