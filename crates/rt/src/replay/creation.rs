@@ -7,7 +7,7 @@
 //! to be made; then its event never comes. Threads that meet at a barrier of their own
 //! before they work do so.
 //!
-//! Apart from the gate because no other kind of event may go before its turn.
+//! Apart from the gate because it is on no object that would say that it may go (`entering.rs`).
 
 use super::{Replay, turn};
 use relive_order::Kind;
