@@ -71,10 +71,15 @@ fn lay(bytes: &[u8], tables: [&KnownCode; TABLES]) -> usize {
 /// the file is read, once there is too much of it.
 fn in_order(tables: [&KnownCode; TABLES]) -> Vec<(usize, &KnownPiece)> {
     let numbered = tables.into_iter().enumerate();
-    let all = numbered.flat_map(|(number, known)| known.pieces.iter().map(move |piece| (number, piece)));
+    let all = numbered.flat_map(|(number, known)| used(known).map(move |piece| (number, piece)));
     let mut all: Vec<_> = all.filter(|(_, piece)| is_ready(piece)).collect();
     all.sort_by_key(|(_, piece)| piece.is_used.load(Relaxed) == 0);
     all
+}
+
+/// The rest of a table was never touched, and need not be now.
+fn used(known: &KnownCode) -> impl Iterator<Item = &KnownPiece> {
+    known.pieces.iter().take_while(|piece| piece.key.load(Acquire) != 0)
 }
 
 fn is_ready(piece: &KnownPiece) -> bool {

@@ -211,23 +211,28 @@ pub unsafe fn redirect(start: usize, end: usize, handler: Handler, find: impl Fn
     count
 }
 
-/// Makes the function at `start` go to `target` instead, whoever calls it. `false` if its code can't be changed.
+/// Makes each function of `functions` go to the other one instead, whoever calls it. `false` if their code can't be
+/// changed.
 ///
 /// # Safety
-/// The function must be longer than the jump and of the same kind as the target; no other thread may run it at this
-/// moment, and nothing may jump into its first bytes.
-pub unsafe fn divert(start: usize, target: usize) -> bool {
+/// The functions must be longer than the jump, of the same kind as what takes their place, and lie in one mapping of
+/// code; no other thread may run anything there at this moment, and nothing may jump into their first bytes.
+pub unsafe fn divert(functions: &[(usize, usize)]) -> bool {
     /// `jmp [rip + 0]; address`
     const FAR_JUMP_BYTES: usize = 14;
-    let mut jump = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    jump[6..].copy_from_slice(&target.to_le_bytes());
+    let places = || functions.iter().map(|&(function, _)| function);
+    let (Some(start), Some(last)) = (places().min(), places().max()) else { return true };
     // SAFETY: the caller's promise; the code is writable while it is changed.
     unsafe {
-        let end = start + FAR_JUMP_BYTES;
+        let end = last + FAR_JUMP_BYTES;
         if protect(start, end, true) != 0 {
             return false;
         }
-        core::ptr::copy_nonoverlapping(jump.as_ptr(), start as *mut u8, FAR_JUMP_BYTES);
+        for &(function, target) in functions {
+            let mut jump = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            jump[6..].copy_from_slice(&target.to_le_bytes());
+            core::ptr::copy_nonoverlapping(jump.as_ptr(), function as *mut u8, FAR_JUMP_BYTES);
+        }
         protect(start, end, false);
     }
     true

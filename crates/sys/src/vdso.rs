@@ -84,14 +84,11 @@ impl Vdso {
 }
 
 impl Vdso {
-    /// Makes a function start with a jump to `target`. `false` if the kernel doesn't let the image be written.
+    /// Makes each of `functions` start with a jump to its other one. `false` if the kernel doesn't let the image be written.
     ///
     /// # Safety
-    /// `address` must be what [`Vdso::find`] returned; nobody may run the function at this moment.
-    pub unsafe fn redirect(&self, address: usize, target: usize) -> bool {
-        // `movabs rax, target; jmp rax`
-        let mut code = [0x48, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xE0];
-        code[2..10].copy_from_slice(&target.to_le_bytes());
+    /// The first of each pair must be what [`Vdso::find`] returned; nobody may run the functions at this moment.
+    pub unsafe fn redirect(&self, functions: impl Iterator<Item = (usize, usize)>) -> bool {
         // The kernel protects the image as a whole only, and doesn't say how long it is.
         // SAFETY: the caller's promise; the image is writable while it is changed, and executable throughout.
         unsafe {
@@ -99,7 +96,12 @@ impl Vdso {
             let Some(length) = (1..=PAGES).map(|pages| pages * PAGE).find(|&length| protect(length, PROT_ALL)) else {
                 return false;
             };
-            core::ptr::copy_nonoverlapping(code.as_ptr(), address as *mut u8, code.len());
+            for (address, target) in functions {
+                // `movabs rax, target; jmp rax`
+                let mut code = [0x48, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xE0];
+                code[2..10].copy_from_slice(&target.to_le_bytes());
+                core::ptr::copy_nonoverlapping(code.as_ptr(), address as *mut u8, code.len());
+            }
             protect(length, PROT_READ_EXEC)
         }
     }
@@ -154,7 +156,7 @@ mod tests {
         if child == 0 {
             // SAFETY: nobody else runs in the child; the function has this signature.
             let answer = unsafe {
-                let redirected = image.redirect(address, noon as *const () as usize);
+                let redirected = image.redirect([(address, noon as *const () as usize)].into_iter());
                 let clock: unsafe extern "C" fn(usize, usize) -> isize = core::mem::transmute(address);
                 if redirected { clock(0, 0) } else { 0 }
             };

@@ -22,8 +22,11 @@ const FLAGS: usize = 7;
 /// Such a block is a mapping of its own.
 const MAPPED: usize = 2;
 
+const OWN: usize = 7;
+const FURTHER: usize = 3;
+
 /// The functions by the names under which libc alone has them; others may define the usual ones.
-fn own_names() -> [(&'static CStr, usize); 7] {
+fn own_names() -> [(&'static CStr, usize); OWN] {
     [
         (c"__libc_malloc", malloc as *const () as usize),
         (c"__libc_free", free as *const () as usize),
@@ -36,7 +39,7 @@ fn own_names() -> [(&'static CStr, usize); 7] {
 }
 
 /// Those without such a name.
-fn further() -> [(&'static CStr, usize); 3] {
+fn further() -> [(&'static CStr, usize); FURTHER] {
     [
         (c"aligned_alloc", memalign as *const () as usize),
         (c"posix_memalign", posix_memalign as *const () as usize),
@@ -56,13 +59,15 @@ pub(crate) fn take_over() {
             "the heap of this C library is not known; its addresses may differ in a replay"
         ));
     }
-    for (name, target) in own.into_iter().chain(further()) {
-        let found = next_symbol(name, None);
-        if found.abs_diff(first) < NEAR {
-            // SAFETY: functions of libc's, all longer than the jump; at start-up nobody else runs them.
-            unsafe { sites::divert(found, target) };
-        }
+    let all = own.into_iter().chain(further()).map(|(name, target)| (next_symbol(name, None), target));
+    let mut near = [(0, 0); OWN + FURTHER];
+    let mut count = 0;
+    for (place, function) in near.iter_mut().zip(all.filter(|&(found, _)| found.abs_diff(first) < NEAR)) {
+        *place = function;
+        count += 1;
     }
+    // SAFETY: functions of libc's, all longer than the jump; at start-up nobody else runs them.
+    unsafe { sites::divert(&near[..count]) };
 }
 
 fn no_memory() -> *mut u8 {

@@ -13,7 +13,6 @@ use relive_sys::syscall::number::{
 };
 
 const EFAULT: isize = -14;
-const PAGE: usize = 4096;
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 
 /// What the starter left, for good; null if there was none.
@@ -43,26 +42,33 @@ fn decimal(text: &[u8]) -> Option<u32> {
 }
 
 /// `readlink` of the own file. Before the call: it would write more than there is to say.
-pub(super) fn read_link(number: usize, arguments: &[usize; 6]) -> Option<isize> {
-    /// Longer than any of the names.
-    const BYTES: usize = 32;
+///
+/// A question of one byte comes first: where there is no link, as nearly everywhere that a compiler looks, it is the
+/// answer; where there is one, the kernel has read its name.
+///
+/// # Safety
+/// As for the call itself.
+pub(super) unsafe fn read_link(number: usize, arguments: &[usize; 6]) -> Option<isize> {
     let index = link_argument(number)?;
-    let mut path = [0; BYTES];
-    // What stands right before the end of a page is not read beyond it.
-    let in_page = PAGE - arguments[index] % PAGE;
-    let (first, rest) = path.split_at_mut(in_page.min(BYTES));
-    if !memory::read(arguments[index], first) {
+    let [path, buffer, room] = [arguments[index], arguments[index + 1], arguments[index + 2]];
+    if room as i32 <= 0 {
         return None;
     }
-    if !first.contains(&0) && !memory::read(arguments[index] + first.len(), rest) {
-        return None;
+    let mut byte = 0u8;
+    let mut asked = *arguments;
+    (asked[index + 1], asked[index + 2]) = (core::ptr::from_mut(&mut byte).addr(), 1);
+    // SAFETY: the caller's promise; the byte is ours.
+    let found = unsafe { program_call(number, &asked) };
+    if found <= 0 {
+        return Some(found);
     }
-    let file = file_behind(CStr::from_bytes_until_nul(&path).ok()?)?.to_bytes();
-    let shown = &file[..file.len().min(arguments[index + 2])];
+    // SAFETY: the kernel has just read it.
+    let file = file_behind(unsafe { CStr::from_ptr(path as *const c_char) })?.to_bytes();
+    let shown = &file[..file.len().min(room)];
     if shown.is_empty() {
         return None;
     }
-    Some(if memory::write(arguments[index + 1], shown) { shown.len() as isize } else { EFAULT })
+    Some(if memory::write(buffer, shown) { shown.len() as isize } else { EFAULT })
 }
 
 /// The argument that names the link that a call reads.
