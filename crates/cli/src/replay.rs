@@ -52,10 +52,10 @@ pub(crate) fn run(options: &ReplayArgs) -> Result<u8> {
     }
 }
 
-/// One replay; where the learnt order leads elsewhere, another one by timestamps.
+/// One replay; where the learnt order or going ahead leads elsewhere, another one by timestamps.
 fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> Result<Ending> {
     let rule = replayer.first_rule();
-    let derived = rule.is_derived();
+    let (loose, derived) = (replayer.is_loose(&rule), rule.is_derived());
     let (mut output, mut replayed) = match output {
         None => (None, replayer.run(&rule, None)?),
         Some(tap) => {
@@ -63,8 +63,9 @@ fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> 
             (Some(tap), replayed)
         }
     };
-    if let (true, Ending::Diverged(report)) = (derived, &replayed.ending) {
-        message::say(format_args!("the replay by the learnt order diverged: {}", report.headline));
+    if let (true, Ending::Diverged(report)) = (loose, &replayed.ending) {
+        let how = if derived { "by the learnt order" } else { "in which threads wait for little" };
+        message::say(format_args!("the replay {how} diverged: {}", report.headline));
         for stand in &report.stands {
             message::say(format_args!("  {stand}"));
         }

@@ -333,6 +333,47 @@ fn a_learnt_order_that_led_elsewhere_is_not_tried_again() {
     assert!(desk.path("seen/derived.refuted").exists() && !desk.path("seen/derived.order").exists());
 }
 
+/// The same, but that the second thread waits by itself, for a third one that slept, and needs nobody for its own lock.
+const EARLY: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t locks[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
+static volatile int is_set, may_go;
+static void step(int which, int times) {
+    for (int i = 0; i < times; i++) { pthread_mutex_lock(&locks[which]); pthread_mutex_unlock(&locks[which]); }
+}
+static void *sets(void *argument) {
+    for (volatile long i = 0; i < 100000000; i++) {}
+    is_set = 1;
+    step(0, 10);
+    return argument;
+}
+static void *looks(void *argument) { while (!may_go) {} step(1, 100); step(1, is_set ? 5 : 7); return argument; }
+static void *sleeps(void *argument) { usleep(1000000); may_go = 1; return argument; }
+int main(void) {
+    void *(*work[])(void *) = { sleeps, looks, sets };
+    pthread_t threads[3];
+    write(1, "then ", 5);
+    for (int i = 0; i < 3; i++) pthread_create(&threads[i], 0, work[i], 0);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
+    write(1, is_set ? "set\n" : "not\n", 4);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_first_replay_that_goes_ahead_and_leads_elsewhere_is_tried_by_timestamps() {
+    let desk = Desk::new();
+    desk.build("early", EARLY);
+    desk.relive(["record", "-q", "--environment", "-o", "seen", "./early"]);
+    let replays: Vec<_> = (0..3).map(|_| desk.relive(["replay", "seen"])).collect();
+    assert!(replays.iter().all(|replay| replay.status == Some(0) && replay.stdout == "then set\n"), "{replays:#?}");
+    let how = "relive: the replay in which threads wait for little diverged: thread 0.1, ";
+    assert!(replays[0].stderr.starts_with(how), "{}", replays[0].stderr);
+    assert!(replays[0].stderr.ends_with("\nrelive: trying again by timestamps"), "{}", replays[0].stderr);
+    assert_eq!([1, 2].map(|number: usize| &*replays[number].stderr), ["", ""]);
+}
+
 #[test]
 fn a_rebuilt_program_is_replayed_only_on_request() {
     let desk = Desk::new();

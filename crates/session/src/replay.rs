@@ -201,8 +201,20 @@ impl Replayer {
         }
     }
 
-    /// Replays by timestamps what diverged by a learnt order. If that comes to its end, later replays need not try the
-    /// order again. Where the environment is recorded, what the first attempt has shown is not shown again.
+    /// Whether a replay by this rule may lead elsewhere where one in which all wait for all would not. Such a one is to be
+    /// tried [again](Replayer::run_again) if it diverges.
+    pub fn is_loose(&self, rule: &Rule) -> bool {
+        rule.is_derived() || self.goes_ahead(rule)
+    }
+
+    /// Whether threads wait for no more than the objects they come to ask for. Not where the environment is not recorded:
+    /// what such a replay does outside is done by then.
+    fn goes_ahead(&self, rule: &Rule) -> bool {
+        matches!(rule, Rule::Learn(_)) && self.recording.manifest.environment_recorded
+    }
+
+    /// Replays by timestamps what diverged by a looser rule. If that comes to its end, later replays need not try one
+    /// again. Where the environment is recorded, what the first attempt has shown is not shown again.
     ///
     /// # Errors
     /// As [`Replayer::run`].
@@ -233,7 +245,7 @@ impl Replayer {
         output: Option<&mut (dyn Write + Send)>,
     ) -> Result<Replayed, ReplayError> {
         let held = Held::new()?;
-        let shared = self.prepare(rule, 0)?;
+        let shared = self.prepare(rule, if self.goes_ahead(rule) { flag::AHEAD } else { 0 })?;
         for (word, shown) in shared.control().output_bytes_before.iter().zip(shown_before) {
             word.store(shown, Relaxed);
         }
