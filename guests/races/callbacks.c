@@ -53,6 +53,9 @@ static void *sorting_many(void *argument)
 
 static void *writing_one_of_many(void *argument)
 {
+    // So long that the sort is over: in its midst what it does next could be a read.
+    for (volatile int step = 0; step < 3000000; step++)
+        ;
     *(volatile int *)&many[5] = 9; // race sorted
     return argument;
 }

@@ -44,6 +44,7 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
         folder: &folder,
         version: env!("CARGO_PKG_VERSION"),
         environment: options.environment || options.then.is_some(),
+        quiet: options.quiet,
         redacted: &options.redact_env,
         limits: Limits { duration: options.duration, bytes: options.max_size },
     };

@@ -174,10 +174,13 @@ fn processes_that_write_in_turns() {
 fn semaphores_are_told_of_once() {
     const TEXT: &str = "import multiprocessing as m\np = m.Pool(2)\nprint(p.map(abs, [-1, -2]))\np.close()\np.join()";
     let folder = tempfile::tempdir().expect("a folder");
-    let mut record = Command::new(RELIVE);
-    record.args(["record", "--environment", "-o", "t", "/usr/bin/python3", "-c", TEXT]).current_dir(folder.path());
-    let recorded = run(&mut record, LIMIT).expect_code(0);
-    assert_eq!(recorded.stderr.matches("shared memory").count(), 1, "{}", recorded.stderr);
+    for (trace, quiet, times) in [("t", None, 1), ("u", Some("--quiet"), 0)] {
+        let mut record = Command::new(RELIVE);
+        record.args(["record", "--environment", "-o", trace]).args(quiet);
+        record.args(["/usr/bin/python3", "-c", TEXT]).current_dir(folder.path());
+        let recorded = run(&mut record, LIMIT).expect_code(0);
+        assert_eq!(recorded.stderr.matches("shared memory").count(), times, "{}", recorded.stderr);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::path::Path;
 
 /// The state of a thread, as the kernel's letter, and the CPU time it used, in clock ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,18 @@ pub struct ThreadState {
 /// The process runs or sleeps; a zombie is not alive.
 pub fn alive(pid: u32) -> bool {
     parse_stat(&format!("/proc/{pid}/stat")).is_some_and(|state| !matches!(state.letter, 'Z' | 'X'))
+}
+
+/// Removes from `folder` the folders that processes made that are gone: their names are `prefix`, the process id, and
+/// perhaps a dot and more.
+pub fn remove_left(folder: &Path, prefix: &str) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_prefix(prefix)?.split('.').next()?.parse().ok());
+        if maker.is_some_and(|pid| !alive(pid)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Sends a process a signal.

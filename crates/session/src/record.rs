@@ -47,6 +47,8 @@ pub struct RecordOptions<'a> {
     pub version: &'a str,
     /// Record what the program takes from outside, too.
     pub environment: bool,
+    /// Tell of errors only.
+    pub quiet: bool,
     /// Variables whose values don't stand in the trace.
     pub redacted: &'a [Pattern],
     /// What the recording may become at most.
@@ -115,7 +117,7 @@ const STRAGGLERS_STEP_MS: u64 = 2;
 /// # Errors
 /// [`RecordError`] if the program was not started.
 pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Result<Recorded, RecordError> {
-    let RecordOptions { program, runtime, folder, environment, limits, .. } = *options;
+    let RecordOptions { program, runtime, folder, environment, quiet, limits, .. } = *options;
     let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
     let held = Held::new().map_err(RecordError::Session)?;
     let mut manifest = begin_manifest(options)?;
@@ -126,7 +128,8 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     manifest.cpuid = cpuid::to_text(&leaves);
     data_file::create_first(&Series::Recorded.path(folder, 0)).map_err(trace_error)?;
     manifest.write(folder).map_err(trace_error)?;
-    let flags = common_flags() | if environment { flag::ENVIRONMENT } else { 0 };
+    let asked = if environment { flag::ENVIRONMENT } else { 0 } | if quiet { flag::QUIET } else { 0 };
+    let flags = common_flags() | asked;
     let setup = Setup {
         mode: mode::RECORD,
         flags,

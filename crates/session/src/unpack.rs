@@ -137,7 +137,7 @@ impl PackedTrace {
         let folder = cache.join(name);
         if !folder.is_dir() {
             DirBuilder::new().recursive(true).mode(0o700).create(cache).map_err(|cause| write_error(cache, cause))?;
-            remove_unfinished(cache);
+            processes::remove_left(cache, UNFINISHED);
             match self.unpack_to(&folder, progress) {
                 // Another process was faster.
                 Err(UnpackError::Write { .. }) if folder.is_dir() => {}
@@ -206,15 +206,4 @@ pub(crate) fn is_member(name: &str) -> bool {
         || kept::is_name(name)
         || numbered(".trace")
         || numbered(".inputs")
-}
-
-/// What a killed process left.
-fn remove_unfinished(cache: &Path) {
-    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let maker = name.to_str().and_then(|name| name.strip_prefix(UNFINISHED)?.split('.').next()?.parse().ok());
-        if maker.is_some_and(|pid| !processes::alive(pid)) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
 }

@@ -91,6 +91,8 @@ pub mod flag {
     /// By timestamps, events need not wait for smaller ones that can't matter to them. Only where a replay that diverges is
     /// tried again without.
     pub const AHEAD: u32 = 1 << 17;
+    /// What is worth knowing and no error is not told.
+    pub const QUIET: u32 = 1 << 18;
     /// Replay of one process only: the plan says which part each one has.
     pub const ALONE: u32 = 256;
 }

@@ -89,6 +89,7 @@ pub(super) fn follow(number: usize, arguments: &[usize; 6], result: isize) {
     }
     let concerns = match number {
         CLOSE => shows(first),
+        FCNTL if !matches!(second, F_DUPFD | F_DUPFD_CLOEXEC) => false,
         DUP | DUP2 | DUP3 | FCNTL => result >= 0 && (shows(first) || shows(result as usize)),
         CLOSE_RANGE => true,
         _ => false,

@@ -20,7 +20,7 @@ use crate::writer;
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_sys::syscall::number::{FCNTL, LSEEK, MMAP, MPROTECT, SHMAT};
 use relive_sys::syscall::{self, syscall6};
-use relive_trace::control::SharedFile;
+use relive_trace::control::{SharedFile, flag};
 
 /// First byte of what is kept of such a file: device, inode and the end of what is mapped of it follow, and its contents
 /// up to the last that was written.
@@ -107,7 +107,7 @@ pub(super) unsafe fn record(
         return false;
     };
     // Once is enough: a pool of processes maps one for each of its locks.
-    if is_new && index == 0 {
+    if is_new && index == 0 && !runtime::has_flag(flag::QUIET) {
         let mut path = [0u8; PATH_MAX];
         let name = syscall::path_of(fd, &mut path).and_then(|name| core::str::from_utf8(name).ok());
         report::line(format_args!(

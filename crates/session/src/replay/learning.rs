@@ -45,7 +45,7 @@ impl Rule {
 
     /// A learning replay, or if the trace can't be written one by timestamps.
     pub fn learn(folder: &Path) -> Self {
-        remove_stale(folder);
+        processes::remove_left(folder, LEARNS);
         let learnt = folder.join(format!("{LEARNS}{}", std::process::id()));
         match DirBuilder::new().mode(0o700).create(&learnt) {
             Ok(()) => Rule::Learn(learnt),
@@ -101,17 +101,6 @@ impl Rule {
     pub(super) fn clean(&self) {
         if let Rule::Learn(folder) = self {
             let _ = fs::remove_dir_all(folder);
-        }
-    }
-}
-
-/// What a replay left that was killed.
-fn remove_stale(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(LEARNS)).and_then(|pid| pid.parse().ok());
-        if pid.is_some_and(|pid| !processes::alive(pid)) {
-            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }

@@ -9,6 +9,7 @@ mod segments;
 
 use super::recorded::Recorded;
 use super::{Ending, Instrument, ReplayError, Replayed, Replayer, Rule};
+use crate::processes;
 use relive_findings::locate::located;
 use relive_findings::raw::{NO_THREAD, RawDivergence, RawReport, RawSegments, RawThread, RawUnobserved, RawUnplaced};
 use relive_findings::{Options, Report, images, wire};
@@ -246,7 +247,11 @@ pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(super) fn new() -> io::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("relive-races.{}", std::process::id()));
+        const PREFIX: &str = "relive-races.";
+        let place = std::env::temp_dir();
+        // A signal between two replays ends the process as it ends any other.
+        processes::remove_left(&place, PREFIX);
+        let folder = place.join(format!("{PREFIX}{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Self(folder))
