@@ -18,7 +18,7 @@ usage: cargo xtask bench [--quick] [--small] [--threads 2,4] [--runs N] [--only 
   --segments    what a detector that stores segments would store and compare, and nothing else:
                 small sizes, once each, written to bench/
 
-A whole run (45 minutes; of --races about 70) is written to bench/, any other one to bench/ in the target
+A whole run (45 minutes; of --races 30 to 70) is written to bench/, any other one to bench/ in the target
 folder; what is measured so far stands there in so-far.md.
 ";
 

@@ -26,6 +26,8 @@ struct Entry {
     guest: String,
     #[serde(default)]
     plugins: Vec<String>,
+    #[serde(default)]
+    programs: Vec<String>,
     runs: Vec<String>,
     pairs: Vec<Vec<String>>,
     #[serde(default)]
@@ -55,6 +57,8 @@ pub(super) struct Case {
     guest: String,
     /// Sources of libraries beside it.
     plugins: Vec<String>,
+    /// Of programs that it starts.
+    programs: Vec<String>,
     /// For the compiler, besides the usual ones.
     flags: Vec<String>,
     /// How it ends by itself: its exit status, 128+S for signal S.
@@ -89,8 +93,10 @@ impl Case {
             let library = into.join(format!("{}.so", stem(plugin)));
             run::step(compiler(build, plugin)?.args(["-shared", "-fPIC", "-o"]).arg(library).arg(plugin))?;
         }
-        let program = into.join(stem(&self.guest));
-        run::step(compiler(build, &self.guest)?.arg("-o").arg(program).arg(&self.guest).args(&self.flags).arg("-lm"))
+        self.programs.iter().chain([&self.guest]).try_for_each(|source| {
+            let program = into.join(stem(source));
+            run::step(compiler(build, source)?.arg("-o").arg(program).arg(source).args(&self.flags).arg("-lm"))
+        })
     }
 
     fn folder(&self, build: Build, built: &Path) -> PathBuf {
@@ -129,6 +135,7 @@ pub(super) fn chosen() -> Outcome<Vec<Case>> {
         cases.push(Case {
             guest: entry.guest.clone(),
             plugins: entry.plugins.clone(),
+            programs: entry.programs.clone(),
             flags: entry.flags.clone(),
             status: entry.status,
             arguments: arguments.clone(),
@@ -144,7 +151,7 @@ fn lines(entry: &Entry) -> Outcome<Vec<String>> {
     let sides = entry.pairs.iter().flat_map(|pair| pair.iter().take(2));
     let tags: BTreeSet<&str> = sides.filter_map(|side| Some(side.split_once(' ')?.1)).collect();
     let mut found = Vec::new();
-    for source in std::iter::once(&entry.guest).chain(&entry.plugins) {
+    for source in std::iter::once(&entry.guest).chain(&entry.plugins).chain(&entry.programs) {
         for (index, line) in run::read(&folder().join(source))?.lines().enumerate() {
             if line.split_once(MARK).is_some_and(|(_, tag)| tags.contains(tag.trim())) {
                 found.push(format!("{source}:{}", index + 1));
