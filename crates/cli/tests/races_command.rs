@@ -330,12 +330,12 @@ fn files_have_their_recorded_names_wherever_a_replay_finds_them() {
 #[test]
 fn a_search_that_is_ended_leaves_nothing_behind() {
     let desk = Desk::new();
-    desk.build("long", "int main(void) { for (volatile long i = 0; i < 100000000; i++); return 0; }");
+    desk.build("long", "int main(void) { for (volatile long i = 0; i < 1000000000; i++); return 0; }");
     desk.relive(["record", "-q", "--environment", "--", "./long"]);
     let ended = desk.shell(
         "mkdir tmp; export TMPDIR=\"$PWD/tmp\"
          \"$RELIVE\" races -q & searcher=$!
-         until cat /proc/$searcher/task/*/children | grep -q .; do :; done
+         until cat /proc/$searcher/task/*/children | grep -q .; do kill -0 $searcher || exit 1; done
          kill -TERM $searcher; wait $searcher; echo $?; ls tmp",
     );
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("143\n", ""));

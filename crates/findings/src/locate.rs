@@ -16,7 +16,8 @@ mod tables;
 mod unwind;
 
 use crate::names::base_name;
-use crate::raw::{RawModule, RawReport, RawStack};
+use crate::raw::{RawModule, RawReport, RawStack, Snapshot};
+use machine::Registers;
 use modules::Modules;
 use std::path::PathBuf;
 
@@ -41,6 +42,50 @@ pub fn located(raw: &RawReport, relocated: &[(PathBuf, PathBuf)]) -> RawReport {
     found.modules = modules.into_raw();
     found.images = raw.images.iter().map(|image| located(image, relocated)).collect();
     found
+}
+
+/// A frame that waits for another one, which it has called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Where it goes on.
+    pub address: u64,
+    /// Its stack pointer then.
+    pub stack: u64,
+    /// Of rbx, rbp, r12, r13, r14 and r15 those that are known: the value, and where on the stack it was kept, if it is
+    /// not in the register still.
+    pub registers: [Option<(u64, Option<u64>)>; 6],
+}
+
+/// Unwinds the stacks of processes that have the same modules, whose files it reads once.
+pub struct Unwinder {
+    raw: Vec<RawModule>,
+    modules: Modules,
+}
+
+impl Unwinder {
+    /// For these modules, as a process tells them.
+    pub fn new(raw: Vec<RawModule>) -> Self {
+        let modules = Modules::new(&raw, &[]);
+        Self { raw, modules }
+    }
+
+    /// Whether it is for these modules.
+    pub fn is_for(&self, raw: &[RawModule]) -> bool {
+        self.raw == raw
+    }
+
+    /// The callers of a snapshot's innermost frame, outwards, as far as they are known.
+    pub fn waiting(&self, snapshot: &Snapshot) -> Vec<Waiting> {
+        const KEPT: [u16; 6] = [Registers::RBX, Registers::RBP, 12, 13, 14, 15];
+        let mut all = Vec::new();
+        unwind::unwind_to(&self.modules, snapshot, &mut |registers| {
+            let known = |number| registers.get(number).map(|value| (value, registers.slot(number)));
+            if let (Some(address), Some(stack)) = (registers.get(Registers::RIP), registers.get(Registers::RSP)) {
+                all.push(Waiting { address, stack, registers: KEPT.map(known) });
+            }
+        });
+        all
+    }
 }
 
 /// Every stack of the findings.

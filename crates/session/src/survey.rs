@@ -13,11 +13,19 @@ mod walk;
 
 use crate::processes;
 use memory::{Memory, Patch};
+use relive_findings::locate::{Unwinder, Waiting};
+use relive_findings::raw::Snapshot;
 use relive_sys::start::OWN;
-use relive_trace::stand::{PATCHES, RANGES, RIP, Stand, Survey, WORDS_MAX, asks, state};
+use relive_trace::stand::{PATCHES, RANGES, RBP, RIP, RSP, Stand, Survey, WORDS_MAX, asks, state};
 use rustix::thread::futex;
+use std::cell::RefCell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use walk::Live;
+
+thread_local! {
+    /// That of the process that asked last: many signals strike one.
+    static UNWINDER: RefCell<Option<Unwinder>> = const { RefCell::new(None) };
+}
 
 /// Where the runtime's own memory lies, and its library: what points there means nothing to the program.
 fn is_ours(value: u64) -> bool {
@@ -60,12 +68,28 @@ fn look(survey: &Survey, pid: u32) -> Option<Answer> {
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     let stand = Stand::new(&words)?;
     let crowded = survey.asks.load(Relaxed) == asks::CROWDED;
-    let (mut live, seen) = walk::from(&stand, &memory);
+    let (mut live, seen) = walk::from(&stand, &memory, &callers(&stand, &memory));
     live.forget(|index| is_ours(stand.register(index)));
     let at = [0, 1].map(|i| survey.apart[i].load(Relaxed));
     let apart = apart::find(&memory, stand.register(RIP), at, &seen, crowded);
     let ranges = ranges(&stand, &live, crowded);
     Some(Answer { live, apart, ranges })
+}
+
+/// Who waits for the function in which a stand point is, outwards.
+fn callers(stand: &Stand<'_>, memory: &Memory) -> Vec<Waiting> {
+    const RBX: usize = 11;
+    let stack = stand.register(RSP);
+    let kept = stand.windows().find(|&(start, _, words)| (start..start + words.len() as u64 * 8).contains(&stack));
+    let words = kept.map_or(&[][..], |(start, _, words)| &words[((stack - start) / 8) as usize..]);
+    let registers = [RIP, RSP, RBP, RBX, 4, 5, 6, 7].map(|index| stand.register(index));
+    let modules = memory.code();
+    UNWINDER.with_borrow_mut(|known| {
+        let fits = known.take().filter(|known| known.is_for(&modules));
+        known
+            .insert(fits.unwrap_or_else(|| Unwinder::new(modules)))
+            .waiting(&Snapshot { registers, words: words.to_vec() })
+    })
 }
 
 /// Copies of instructions for other addresses.

@@ -87,7 +87,8 @@ fn random_bytes_become_valid_code_or_an_error() {
     let cache = RefCell::new(unsafe { Cache::new(memory(), &Plain) }.expect("a cache"));
     let translated = RefCell::new(0);
     let bytes = proptest::collection::vec(any::<u8>(), 1..120);
-    let config = Config { cases: 4000, failure_persistence: None, ..Config::default() };
+    // What failed leaves the cache unfit for smaller input.
+    let config = Config { cases: 4000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let check = |(bytes, far): (Vec<u8>, bool)| {
         let mut cache = cache.borrow_mut();
         let start = if far { 0x1000 } else { cache.address() + (1 << 28) };

@@ -7,7 +7,11 @@ use crate::raw::Snapshot;
 
 /// Registers by their numbers in DWARF (System V ABI, AMD64 supplement, figure 3.36); what is not known is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Registers([Option<u64>; Registers::COUNT]);
+pub(super) struct Registers {
+    values: [Option<u64>; Registers::COUNT],
+    /// Where on the stack each was kept; those that were not are still in their registers.
+    slots: [Option<u64>; Registers::COUNT],
+}
 
 impl Registers {
     const COUNT: usize = 17;
@@ -30,12 +34,23 @@ impl Registers {
     }
 
     pub(super) fn get(&self, number: u16) -> Option<u64> {
-        self.0.get(usize::from(number)).copied().flatten()
+        self.values.get(usize::from(number)).copied().flatten()
     }
 
     pub(super) fn set(&mut self, number: u16, value: Option<u64>) {
-        if let Some(register) = self.0.get_mut(usize::from(number)) {
+        if let Some(register) = self.values.get_mut(usize::from(number)) {
             *register = value;
+        }
+    }
+
+    /// Where the register's value was kept on the stack; `None` if it was not.
+    pub(super) fn slot(&self, number: u16) -> Option<u64> {
+        self.slots.get(usize::from(number)).copied().flatten()
+    }
+
+    pub(super) fn set_slot(&mut self, number: u16, slot: u64) {
+        if let Some(place) = self.slots.get_mut(usize::from(number)) {
+            *place = Some(slot);
         }
     }
 
@@ -45,6 +60,7 @@ impl Registers {
         let mut kept = Self::default();
         for number in (0..Self::COUNT as u16).filter(|&number| keeps(number)) {
             kept.set(number, self.get(number));
+            kept.slots[usize::from(number)] = self.slot(number);
         }
         kept
     }

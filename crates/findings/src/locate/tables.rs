@@ -185,6 +185,9 @@ impl<'a, S: UnwindSection<Slice<'a>>> Rules<'_, S, Slice<'a>> {
         for (register, rule) in row.registers() {
             let found = self.register(register.0, rule, cfa).unwrap_or_default();
             registers.set(register.0, found.value);
+            if let Some(slot) = found.slot {
+                registers.set_slot(register.0, slot);
+            }
             if register.0 == Registers::RIP {
                 slot = found.slot;
             }

@@ -16,6 +16,11 @@ pub(super) const FRAMES_MAX: usize = 128;
 
 /// The frames of a snapshot, as far as they are known; the innermost is always there.
 pub(super) fn unwind(modules: &Modules, snapshot: &Snapshot) -> RawStack {
+    unwind_to(modules, snapshot, &mut |_| {})
+}
+
+/// The same; `each` gets the registers of each caller.
+pub(super) fn unwind_to(modules: &Modules, snapshot: &Snapshot, each: &mut dyn FnMut(&Registers)) -> RawStack {
     let memory = Memory::new(snapshot);
     let mut registers = Registers::new(snapshot);
     let mut stack = RawStack::of_access(vec![snapshot.registers[0]]);
@@ -38,6 +43,7 @@ pub(super) fn unwind(modules: &Modules, snapshot: &Snapshot) -> RawStack {
             break;
         }
         stack.addresses.push(address);
+        each(&next);
         exact = caller.interrupted;
         if exact {
             stack.exact.push(index + 1);

@@ -5,6 +5,7 @@
 //! process is a system call.
 
 use object::{Object, ObjectSection, ObjectSegment};
+use relive_findings::raw::RawModule;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -76,6 +77,28 @@ impl Memory {
     /// The constants and tables of the file whose code is at `place`, with their addresses.
     pub(super) fn tables_of_module(&self, place: u64) -> Vec<(u64, Vec<u8>)> {
         self.find_tables(place).unwrap_or_default()
+    }
+
+    /// The mappings of files' code.
+    pub(super) fn code(&self) -> Vec<RawModule> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let mappings = maps.lines().filter_map(|line| {
+            let mut fields = line.splitn(6, ' ');
+            let (start, end) = fields.next()?.split_once('-')?;
+            let number = |text| u64::from_str_radix(text, 16).ok();
+            let (start, end) = (number(start)?, number(end)?);
+            let is_code = fields.next()?.contains('x');
+            let bias = start.wrapping_sub(number(fields.next()?)?);
+            let file = fields.nth(2)?.trim_start();
+            (is_code && file.starts_with('/')).then(|| RawModule {
+                file: file.to_owned(),
+                start,
+                end,
+                bias,
+                ..Default::default()
+            })
+        });
+        mappings.collect()
     }
 
     fn find_tables(&self, place: u64) -> Option<Vec<(u64, Vec<u8>)>> {

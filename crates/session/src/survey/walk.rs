@@ -8,20 +8,32 @@
 //! where values come from, and a register or a piece of memory is live once what
 //! came from it is used. Addresses are known as long as they come from the stand
 //! point's registers and memory.
+//!
+//! A loop may be far out: what it calls returns, and returns again, before it counts on,
+//! and nothing else may tell its passages apart. So a walk begins at each caller's return,
+//! too, with the registers that were kept for it, and of what these walks read only such
+//! registers count: other memory of a frame may be written before it is read, by what is
+//! called.
 
 mod operands;
 
+use super::is_ours;
 use super::memory::Memory;
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
     UsedMemory,
 };
 use operands::{keeps_half, kernel_flags, number, reads, vector, writes};
+use relive_findings::locate::Waiting;
 use relive_trace::stand::{RIP, RSP, Stand};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Instructions looked at.
 const STEPS: usize = 1500;
+/// Those of each walk from a caller on.
+const STEPS_OUT: usize = 400;
+/// Callers.
+const CALLERS: usize = 16;
 /// Instructions within which a vector register must be used: most instructions on them read what means nothing, too.
 const NEAR: u32 = 48;
 const LONGEST: usize = 15;
@@ -31,6 +43,8 @@ const STACK: usize = 4;
 const RESULT: usize = 0;
 /// Registers that a call leaves as they were.
 const SAVED: [usize; 7] = [3, STACK, 5, 12, 13, 14, 15];
+/// Those that are told of callers, by the processor's numbers.
+const KEPT: [usize; 6] = [3, 5, 12, 13, 14, 15];
 /// The flags that programs compute with.
 const FLAGS: u64 = 0x8D5;
 
@@ -92,7 +106,9 @@ struct State {
 }
 
 /// Walks from a stand point. Returns also where the instructions begin that it came by.
-pub(super) fn from(stand: &Stand<'_>, memory: &Memory) -> (Live, BTreeSet<u64>) {
+///
+/// `callers` wait for the function in which it is.
+pub(super) fn from(stand: &Stand<'_>, memory: &Memory, callers: &[Waiting]) -> (Live, BTreeSet<u64>) {
     let register = |number: usize| Value { known: Some(stand.register(INDEX[number])), from: From::Register(number) };
     let start = State {
         ip: stand.register(RIP),
@@ -110,11 +126,15 @@ pub(super) fn from(stand: &Stand<'_>, memory: &Memory) -> (Live, BTreeSet<u64>) 
         left: STEPS,
         seen: BTreeSet::new(),
         waiting: VecDeque::from([start]),
+        kept: None,
     };
-    while let Some(state) = walk.waiting.pop_front() {
-        walk.follow(state);
+    walk.drain();
+    let seen = std::mem::take(&mut walk.seen);
+    let outwards = callers.iter().take(CALLERS).take_while(|caller| !is_ours(caller.address));
+    for caller in outwards {
+        walk.go_on_in(caller);
     }
-    (walk.live, walk.seen)
+    (walk.live, seen)
 }
 
 struct Walk<'a> {
@@ -125,11 +145,36 @@ struct Walk<'a> {
     left: usize,
     seen: BTreeSet<u64>,
     waiting: VecDeque<State>,
+    /// In a walk from a caller on: where the registers are that were kept for it.
+    kept: Option<Vec<u64>>,
 }
 
 impl Walk<'_> {
+    fn drain(&mut self) {
+        while let Some(state) = self.waiting.pop_front() {
+            self.follow(state);
+        }
+    }
+
+    fn go_on_in(&mut self, caller: &Waiting) {
+        let mut general = [COMPUTED; 16];
+        for (number, kept) in KEPT.into_iter().zip(caller.registers) {
+            if let Some((value, slot)) = kept {
+                let from = slot.map_or(From::Register(number), |slot| From::Memory(slot, 8));
+                general[number] = Value { known: Some(value), from };
+            }
+        }
+        general[STACK].known = Some(caller.stack);
+        self.kept = Some(caller.registers.iter().flatten().filter_map(|&(_, slot)| slot).collect());
+        (self.left, self.seen) = (STEPS_OUT, BTreeSet::new());
+        let (vectors, flags) = (u32::MAX, u64::MAX);
+        let state = State { ip: caller.address, general, vectors, flags, stored: Vec::new(), steps: NEAR };
+        self.waiting.push_back(state);
+        self.drain();
+    }
+
     fn follow(&mut self, mut state: State) {
-        while self.left > 0 && self.seen.insert(state.ip) {
+        while self.left > 0 && !(self.kept.is_some() && is_ours(state.ip)) && self.seen.insert(state.ip) {
             self.left -= 1;
             state.steps += 1;
             let bytes = self.memory.read(state.ip, LONGEST);
@@ -198,6 +243,10 @@ impl Walk<'_> {
         }
         behind.steps = NEAR;
         (behind.ip, behind.vectors, behind.flags) = (back, u32::MAX, u64::MAX);
+        if self.kept.is_some() {
+            *state = behind;
+            return true;
+        }
         self.waiting.push_back(behind);
         let to = match instruction.op0_kind() {
             OpKind::NearBranch64 => Some(instruction.near_branch64()),
@@ -356,7 +405,9 @@ impl Walk<'_> {
             From::Nowhere | From::Register(STACK) => {}
             From::Register(number) => self.live.general |= 1 << number,
             From::Memory(address, length) => {
-                self.live.memory.insert((address, length));
+                if self.kept.as_ref().is_none_or(|kept| length == 8 && kept.contains(&address)) {
+                    self.live.memory.insert((address, length));
+                }
             }
         }
     }

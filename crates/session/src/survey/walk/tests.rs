@@ -3,6 +3,7 @@
 use super::super::apart;
 use super::super::memory::Memory;
 use super::{Live, from};
+use relive_findings::locate::Waiting;
 use relive_trace::stand::{MAGIC, RBP, RIP, RSP, Stand, WINDOWS_AT};
 
 const CODE: u64 = 0x10_0000;
@@ -20,7 +21,27 @@ fn live(code: &[u8], stack: &[u64]) -> (Live, std::collections::BTreeSet<u64>) {
     words.extend_from_slice(&[STACK, stack.len() as u64]);
     words.extend_from_slice(stack);
     let stand = Stand::new(&words).unwrap();
-    from(&stand, &Memory::of(CODE, code))
+    from(&stand, &Memory::of(CODE, code), &[])
+}
+
+#[test]
+fn what_a_caller_counts_with_is_live_however_far_its_return_is() {
+    let mut code = vec![0x90; 0x1000];
+    // call rax; inc rbx; add rax, rcx; mov r12, [rsp]; inc r12; inc r13; ud2
+    let caller = [
+        0xFF, 0xD0, 0x48, 0xFF, 0xC3, 0x48, 0x01, 0xC8, 0x4C, 0x8B, 0x24, 0x24, 0x49, 0xFF, 0xC4, 0x49, 0xFF, 0xC5,
+        0x0F, 0x0B,
+    ];
+    code.extend_from_slice(&caller);
+    let mut words = vec![0; WINDOWS_AT];
+    (words[0], words[1 + RIP], words[1 + RSP]) = (MAGIC, CODE, STACK);
+    let kept = |slot| Some((7, slot));
+    let registers = [kept(Some(STACK + 8)), kept(Some(STACK)), None, kept(None), None, None];
+    let waiting = Waiting { address: CODE + 0x1000, stack: STACK + 0x20, registers };
+    let (live, _) = from(&Stand::new(&words).unwrap(), &Memory::of(CODE, &code), &[waiting]);
+    // rbx where it was kept, r13 where it still is; not rbp, which nobody uses, nor what stands in the frame.
+    assert_eq!(live.memory.into_iter().collect::<Vec<_>>(), [(STACK + 8, 8)]);
+    assert_eq!((live.general, live.vectors, live.flags), (1 << 13, 0, 0));
 }
 
 fn registers(code: &[u8]) -> Vec<usize> {
