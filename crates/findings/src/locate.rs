@@ -17,7 +17,7 @@ mod unwind;
 
 use crate::names::base_name;
 use crate::raw::{RawModule, RawReport, RawStack, Snapshot};
-use machine::Registers;
+use machine::{Origin, Registers};
 use modules::Modules;
 use std::path::PathBuf;
 
@@ -51,8 +51,8 @@ pub struct Waiting {
     pub address: u64,
     /// Its stack pointer then.
     pub stack: u64,
-    /// Of rbx, rbp, r12, r13, r14 and r15 those that are known: the value, and where on the stack it was kept, if it is
-    /// not in the register still.
+    /// Of rbx, rbp, r12, r13, r14 and r15 those of which it is known where they are: the value, and its place on the
+    /// stack, if it is not in the register still.
     pub registers: [Option<(u64, Option<u64>)>; 6],
 }
 
@@ -79,7 +79,10 @@ impl Unwinder {
         const KEPT: [u16; 6] = [Registers::RBX, Registers::RBP, 12, 13, 14, 15];
         let mut all = Vec::new();
         unwind::unwind_to(&self.modules, snapshot, &mut |registers| {
-            let known = |number| registers.get(number).map(|value| (value, registers.slot(number)));
+            let known = |number| match (registers.get(number)?, registers.origin(number)?) {
+                (value, Origin::Register) => Some((value, None)),
+                (value, Origin::Slot(slot)) => Some((value, Some(slot))),
+            };
             if let (Some(address), Some(stack)) = (registers.get(Registers::RIP), registers.get(Registers::RSP)) {
                 all.push(Waiting { address, stack, registers: KEPT.map(known) });
             }

@@ -5,12 +5,21 @@
 
 use crate::raw::Snapshot;
 
+/// Where a register's value is, in the terms of the snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Still in the register.
+    Register,
+    /// On the stack.
+    Slot(u64),
+}
+
 /// Registers by their numbers in DWARF (System V ABI, AMD64 supplement, figure 3.36); what is not known is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Registers {
     values: [Option<u64>; Registers::COUNT],
-    /// Where on the stack each was kept; those that were not are still in their registers.
-    slots: [Option<u64>; Registers::COUNT],
+    /// `None` where a value was computed, or nobody says.
+    origins: [Option<Origin>; Registers::COUNT],
 }
 
 impl Registers {
@@ -28,7 +37,7 @@ impl Registers {
         let numbers = [Self::RIP, Self::RSP, Self::RBP, Self::RBX, 12, 13, 14, 15];
         let mut registers = Self::default();
         for (number, value) in numbers.into_iter().zip(snapshot.registers) {
-            registers.set(number, Some(value));
+            registers.set_from(number, Some(value), Some(Origin::Register));
         }
         registers
     }
@@ -37,21 +46,21 @@ impl Registers {
         self.values.get(usize::from(number)).copied().flatten()
     }
 
+    /// A value that comes from nowhere in particular.
     pub(super) fn set(&mut self, number: u16, value: Option<u64>) {
+        self.set_from(number, value, None);
+    }
+
+    pub(super) fn set_from(&mut self, number: u16, value: Option<u64>, origin: Option<Origin>) {
         if let Some(register) = self.values.get_mut(usize::from(number)) {
             *register = value;
+            self.origins[usize::from(number)] = origin;
         }
     }
 
-    /// Where the register's value was kept on the stack; `None` if it was not.
-    pub(super) fn slot(&self, number: u16) -> Option<u64> {
-        self.slots.get(usize::from(number)).copied().flatten()
-    }
-
-    pub(super) fn set_slot(&mut self, number: u16, slot: u64) {
-        if let Some(place) = self.slots.get_mut(usize::from(number)) {
-            *place = Some(slot);
-        }
+    /// Where the register's value is, if that is known.
+    pub(super) fn origin(&self, number: u16) -> Option<Origin> {
+        self.origins.get(usize::from(number)).copied().flatten()
     }
 
     /// What a caller still has in its registers if its callee says nothing of them: those that a callee must keep.
@@ -59,8 +68,7 @@ impl Registers {
         let keeps = |number| matches!(number, Self::RBX | Self::RBP | Self::R12..=Self::R15);
         let mut kept = Self::default();
         for number in (0..Self::COUNT as u16).filter(|&number| keeps(number)) {
-            kept.set(number, self.get(number));
-            kept.slots[usize::from(number)] = self.slot(number);
+            kept.set_from(number, self.get(number), self.origin(number));
         }
         kept
     }

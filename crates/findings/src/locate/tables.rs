@@ -3,7 +3,7 @@
 //! Apart from the walk over frames because it knows one file and its own addresses. The
 //! sections are read once and sorted by address: many stacks lead through the same file.
 
-use super::machine::{Memory, Registers};
+use super::machine::{Memory, Origin, Registers};
 use crate::names::elf::{self, Elf};
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EndianSlice, EvaluationResult, Expression,
@@ -174,7 +174,7 @@ struct Rules<'a, S, R: Reader<Offset = usize>> {
 #[derive(Default)]
 struct Found {
     value: Option<u64>,
-    slot: Option<u64>,
+    origin: Option<Origin>,
 }
 
 impl<'a, S: UnwindSection<Slice<'a>>> Rules<'_, S, Slice<'a>> {
@@ -184,12 +184,9 @@ impl<'a, S: UnwindSection<Slice<'a>>> Rules<'_, S, Slice<'a>> {
         let mut slot = None;
         for (register, rule) in row.registers() {
             let found = self.register(register.0, rule, cfa).unwrap_or_default();
-            registers.set(register.0, found.value);
-            if let Some(slot) = found.slot {
-                registers.set_slot(register.0, slot);
-            }
-            if register.0 == Registers::RIP {
-                slot = found.slot;
+            registers.set_from(register.0, found.value, found.origin);
+            if let (Registers::RIP, Some(Origin::Slot(at))) = (register.0, found.origin) {
+                slot = Some(at);
             }
         }
         let known = [Registers::RIP, Registers::RSP].iter().all(|&number| registers.get(number).is_some());
@@ -198,13 +195,12 @@ impl<'a, S: UnwindSection<Slice<'a>>> Rules<'_, S, Slice<'a>> {
 
     /// `None` if there is no such value, or nobody can say where it is.
     fn register(&self, number: u16, rule: &RegisterRule<usize>, cfa: u64) -> Option<Found> {
-        let at = |slot| Found { value: self.frame.memory.word(slot), slot: Some(slot) };
-        let is = |value| Found { value, slot: None };
+        let at = |slot| Found { value: self.frame.memory.word(slot), origin: Some(Origin::Slot(slot)) };
+        let is = |value| Found { value, origin: None };
+        let same = || Found { value: self.frame.registers.get(number), origin: self.frame.registers.origin(number) };
         Some(match rule {
-            RegisterRule::SameValue => is(self.frame.registers.get(number)),
-            RegisterRule::Offset(offset) if self.restored(number, rule, *offset, cfa) => {
-                is(self.frame.registers.get(number))
-            }
+            RegisterRule::SameValue => same(),
+            RegisterRule::Offset(offset) if self.restored(number, rule, *offset, cfa) => same(),
             RegisterRule::Offset(offset) => at(cfa.wrapping_add_signed(*offset)),
             RegisterRule::ValOffset(offset) => is(Some(cfa.wrapping_add_signed(*offset))),
             RegisterRule::Register(other) => is(self.frame.registers.get(other.0)),

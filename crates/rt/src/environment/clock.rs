@@ -61,7 +61,7 @@ pub(super) unsafe fn start(auxiliary: *const [usize; 2]) {
     // SAFETY: the kernel's image; no other thread runs yet.
     unsafe {
         let image = Vdso::at(page);
-        image
-            .redirect(replaced.into_iter().filter_map(|(name, function)| Some((image.find(name)?, function as usize))));
+        let found = |(name, function): (&[u8], Function)| Some((image.find(name)?, function as usize));
+        image.redirect(replaced.into_iter().filter_map(found));
     }
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// One of the replays.
@@ -247,11 +247,13 @@ pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(super) fn new() -> io::Result<Self> {
-        const PREFIX: &str = "relive-races.";
         let place = std::env::temp_dir();
+        // Containers may share the folder, and not know each other's processes.
+        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino());
+        let prefix = format!("relive-races.{namespace}.");
         // A signal between two replays ends the process as it ends any other.
-        processes::remove_left(&place, PREFIX);
-        let folder = place.join(format!("{PREFIX}{}", std::process::id()));
+        processes::remove_left(&place, &prefix);
+        let folder = place.join(format!("{prefix}{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Self(folder))

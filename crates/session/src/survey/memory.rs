@@ -9,6 +9,7 @@ use relive_findings::raw::RawModule;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 const PIECE: u64 = 256;
@@ -26,6 +27,25 @@ impl Patch {
     pub(super) fn new([address, length, before]: [u64; 3]) -> Option<Self> {
         (length > 0).then(|| Self { address, length: length.min(8) as usize, before: before.to_le_bytes() })
     }
+}
+
+/// A line of `/proc/PID/maps`.
+struct Mapping<'a> {
+    range: Range<u64>,
+    rights: &'a str,
+    offset: u64,
+    name: &'a str,
+}
+
+fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    maps.lines().filter_map(move |line| {
+        let mut fields = line.splitn(6, ' ');
+        let (start, end) = fields.next()?.split_once('-')?;
+        let (rights, offset) = (fields.next()?, number(fields.next()?)?);
+        let name = fields.nth(2)?.trim_start();
+        Some(Mapping { range: number(start)?..number(end)?, rights, offset, name })
+    })
 }
 
 /// Code and memory to look at.
@@ -81,37 +101,26 @@ impl Memory {
 
     /// The mappings of files' code.
     pub(super) fn code(&self) -> Vec<RawModule> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
-        let mappings = maps.lines().filter_map(|line| {
-            let mut fields = line.splitn(6, ' ');
-            let (start, end) = fields.next()?.split_once('-')?;
-            let number = |text| u64::from_str_radix(text, 16).ok();
-            let (start, end) = (number(start)?, number(end)?);
-            let is_code = fields.next()?.contains('x');
-            let bias = start.wrapping_sub(number(fields.next()?)?);
-            let file = fields.nth(2)?.trim_start();
-            (is_code && file.starts_with('/')).then(|| RawModule {
-                file: file.to_owned(),
-                start,
-                end,
-                bias,
-                ..Default::default()
-            })
-        });
-        mappings.collect()
+        let maps = self.maps();
+        let code = mappings(&maps).filter(|mapping| mapping.rights.contains('x') && mapping.name.starts_with('/'));
+        let module = |Mapping { range, offset, name, .. }: Mapping<'_>| RawModule {
+            file: name.to_owned(),
+            start: range.start,
+            end: range.end,
+            bias: range.start.wrapping_sub(offset),
+            ..Default::default()
+        };
+        code.map(module).collect()
+    }
+
+    fn maps(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default()
     }
 
     fn find_tables(&self, place: u64) -> Option<Vec<(u64, Vec<u8>)>> {
         const NAMES: [&str; 4] = [".rodata", ".data.rel.ro", ".data", ".init_array"];
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).ok()?;
-        let mappings = maps.lines().filter_map(|line| {
-            let mut fields = line.split_ascii_whitespace();
-            let (start, end) = fields.next()?.split_once('-')?;
-            let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
-            let offset = u64::from_str_radix(fields.nth(1)?, 16).ok()?;
-            Some((range, offset, fields.nth(2)?))
-        });
-        let (range, offset, path) = mappings.into_iter().find(|(range, ..)| range.contains(&place))?;
+        let maps = self.maps();
+        let Mapping { range, offset, name: path, .. } = mappings(&maps).find(|it| it.range.contains(&place))?;
         let file = std::fs::read(path).ok()?;
         let file = object::File::parse(&*file).ok()?;
         let in_file = place - range.start + offset;
