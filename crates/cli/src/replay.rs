@@ -73,7 +73,7 @@ fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> 
         if let Some(tap) = output.as_mut().filter(|_| !replayer.recording().manifest.environment_recorded) {
             tap.restart();
         }
-        replayed = replayer.run_again(&replayed, output.map(|tap| tap as &mut (dyn Write + Send)))?;
+        replayed = replayer.run_again(&rule, &replayed, output.map(|tap| tap as &mut (dyn Write + Send)))?;
     }
     note_learning(&replayed, options);
     Ok(replayed.ending)

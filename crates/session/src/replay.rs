@@ -105,6 +105,15 @@ pub struct Allow {
     pub processor: bool,
 }
 
+/// One attempt at a replay.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    /// Bytes of standard output and error that an earlier one has shown.
+    shown: [u64; 2],
+    /// Threads wait for no more than the objects they come to ask for.
+    goes_ahead: bool,
+}
+
 /// A finished replay.
 #[derive(Debug)]
 pub struct Replayed {
@@ -213,18 +222,21 @@ impl Replayer {
         matches!(rule, Rule::Learn(_)) && self.recording.manifest.environment_recorded
     }
 
-    /// Replays by timestamps what diverged by a looser rule. If that comes to its end, later replays need not try one
-    /// again. Where the environment is recorded, what the first attempt has shown is not shown again.
+    /// Replays by timestamps what diverged by `rule`, a looser one. If that comes to its end, later replays need not try a
+    /// learnt order again; where there was none yet, it is learnt now. Where the environment is recorded, what the first
+    /// attempt has shown is not shown again.
     ///
     /// # Errors
     /// As [`Replayer::run`].
     pub fn run_again(
         &self,
+        rule: &Rule,
         before: &Replayed,
         output: Option<&mut (dyn Write + Send)>,
     ) -> Result<Replayed, ReplayError> {
-        let replayed = self.attempt(&Rule::Reference, before.shown, output)?;
-        if matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
+        let again = if rule.is_derived() { Rule::Reference } else { Rule::learn(&self.folder) };
+        let replayed = self.attempt(&again, Attempt { shown: before.shown, goes_ahead: false }, output)?;
+        if rule.is_derived() && matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
             DerivedOrder::refute(&self.folder, &self.recording);
         }
         Ok(replayed)
@@ -235,18 +247,18 @@ impl Replayer {
     /// # Errors
     /// [`ReplayError`] if it could not be started.
     pub fn run(&self, rule: &Rule, output: Option<&mut (dyn Write + Send)>) -> Result<Replayed, ReplayError> {
-        self.attempt(rule, [0; 2], output)
+        self.attempt(rule, Attempt { shown: [0; 2], goes_ahead: self.goes_ahead(rule) }, output)
     }
 
     fn attempt(
         &self,
         rule: &Rule,
-        shown_before: [u64; 2],
+        attempt: Attempt,
         output: Option<&mut (dyn Write + Send)>,
     ) -> Result<Replayed, ReplayError> {
         let held = Held::new()?;
-        let shared = self.prepare(rule, if self.goes_ahead(rule) { flag::AHEAD } else { 0 })?;
-        for (word, shown) in shared.control().output_bytes_before.iter().zip(shown_before) {
+        let shared = self.prepare(rule, if attempt.goes_ahead { flag::AHEAD } else { 0 })?;
+        for (word, shown) in shared.control().output_bytes_before.iter().zip(attempt.shown) {
             word.store(shown, Relaxed);
         }
         let service = Service::start(Arc::clone(&shared), rule.folder(&self.folder).to_owned(), Series::Learnt)?;

@@ -139,7 +139,8 @@ impl<'a> Scene<'a> {
         };
         let (what, likely) = match stuck {
             Stuck::AllWait { .. } => {
-                (format!("after event {event} of {total}: it waits, and nobody can go on"), NOT_RECORDED.to_owned())
+                let waits = self.state(slot);
+                (format!("after event {event} of {total}: it {waits}, and nobody can go on"), NOT_RECORDED.to_owned())
             }
             Stuck::GoesOn { .. } => (
                 format!("{} after the last of its {total} recorded events", kind_name(slot.kind.load(Relaxed))),
@@ -203,16 +204,19 @@ impl<'a> Scene<'a> {
     fn stand(&mut self, thread: u32) -> String {
         let slot = &self.shared.turns()[thread as usize];
         let (events, total) = (slot.events.load(Acquire), self.total(thread));
-        let kind = kind_name(slot.kind.load(Relaxed));
-        let state = match slot.state.load(Acquire) {
+        let state = self.state(slot);
+        let at = self.place(slot).map(|place| format!(", at {place}")).unwrap_or_default();
+        format!("thread {}: {events} of {total} events, {state}{at}", self.recording.name(thread))
+    }
+
+    fn state(&self, slot: &TurnSlot) -> String {
+        match slot.state.load(Acquire) {
             turn::RUNNING => "runs".to_owned(),
-            turn::WAITING => format!("waits with {kind} {}", self.awaited(slot)),
+            turn::WAITING => format!("waits with {} {}", kind_name(slot.kind.load(Relaxed)), self.awaited(slot)),
             turn::BLOCKED => "is blocked".to_owned(),
             turn::PARKED => "has come to the end of the recording".to_owned(),
             _ => "stands at a divergence".to_owned(),
-        };
-        let at = self.place(slot).map(|place| format!(", at {place}")).unwrap_or_default();
-        format!("thread {}: {events} of {total} events, {state}{at}", self.recording.name(thread))
+        }
     }
 
     /// By the reference rule `wants` is a timestamp, otherwise (and at a process's end) a number of events.
