@@ -33,6 +33,10 @@ pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
 /// Records into a folder; where that is, and the program's exit status.
 pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     let program = Program::find(&options.program).map_err(with_exit_code)?;
+    let environment = options.environment || options.then.is_some();
+    if environment {
+        program.check_environment()?;
+    }
     let runtime = embedded::runtime()?;
     let folder = match &options.output {
         Some(folder) => create_named(folder)?,
@@ -43,7 +47,7 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
         runtime: &runtime,
         folder: &folder,
         version: env!("CARGO_PKG_VERSION"),
-        environment: options.environment || options.then.is_some(),
+        environment,
         quiet: options.quiet,
         redacted: &options.redact_env,
         limits: Limits { duration: options.duration, bytes: options.max_size },

@@ -91,6 +91,38 @@ fn a_static_program_runs_once() {
     assert_eq!(site.marks(), 4);
 }
 
+/// What the Go compiler writes into its programs, in one that needs no room on its stack.
+const GO: &str = r#"
+__asm__(".section .note.go.buildid,\"a\",@note\n.long 4, 3, 4\n.asciz \"Go\"\n.byte 0\n.asciz \"id\"\n.byte 0\n.previous");
+#include <fcntl.h>
+#include <unistd.h>
+int main(int count, char **arguments)
+{
+    (void)arguments;
+    if (write(open("mark", O_WRONLY | O_CREAT | O_APPEND, 0666), "x", 1) != 1)
+        return 1;
+    return count + 4;
+}
+"#;
+
+#[test]
+fn a_go_program_runs_once() {
+    let site = Site::build();
+    fs::write(site.path("go.c"), GO).expect("a source");
+    run(Command::new("cc").args(["-o", "go", "go.c"]).current_dir(&site.0), LIMIT).expect_code(0);
+    // Through libc, and by a call of its own.
+    let script = "date +%N; ./go; echo $?; perl -e 'syscall(59, my $p = \"./go\", pack(\"QQ\", unpack(\"Q\", pack(\"P\", $p)), 0), 0)'; echo $?";
+    let recorded = site.record(script).expect_code(0);
+    assert!(recorded.stderr.contains("go is not recorded: it is a Go program"), "{}", recorded.stderr);
+    assert!(recorded.text().ends_with("\n5\n5\n"), "{}", recorded.text());
+    assert_eq!(site.marks(), 2);
+    replays_say(&site, &recorded, "go was not recorded and is not started");
+    assert_eq!(site.marks(), 2);
+    let refused = site.relive(&["record", "--environment", "-o", "itself", "./go"]).expect_code(125);
+    assert!(refused.stderr.starts_with("relive: record ./go: it is a Go program"), "{}", refused.stderr);
+    assert_eq!(site.relive(&["record", "-o", "itself", "./go"]).code, 5);
+}
+
 #[test]
 fn a_static_program_runs_again_for_what_it_started() {
     let site = Site::build();

@@ -3,12 +3,13 @@
 
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, elf};
+use relive_sys::elf::is_go;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Scripts whose interpreter is a script are followed this far, as the kernel does.
@@ -83,6 +84,17 @@ impl Program {
         };
         let (executable, loader) = follow(&from.join(&path), from)?;
         Ok(Self { path, executable, loader, command: command.to_vec() })
+    }
+
+    /// Whether it can be recorded together with its environment, too.
+    ///
+    /// # Errors
+    /// [`ProgramError::NotRecordable`] for a Go program: its system calls come on stacks where the runtime has no room.
+    pub fn check_environment(&self) -> Result<(), ProgramError> {
+        let why = "it is a Go program, whose stacks have no room for what records its calls; leave out --environment";
+        let (Ok(head), Ok(file)) = (read_head(&self.executable), File::open(&self.executable)) else { return Ok(()) };
+        let is_go = is_go(&head, |into, at| file.read_at(into, at as u64).unwrap_or(0));
+        if is_go { Err(ProgramError::NotRecordable { path: self.path.clone(), why }) } else { Ok(()) }
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Segment {
 pub const LOAD: u32 = 1;
 /// `PT_INTERP`.
 pub const INTERPRETER: u32 = 3;
+/// `PT_NOTE`.
+const NOTE: u32 = 4;
 /// `PT_PHDR`.
 pub const HEADERS: u32 = 6;
 /// `PT_GNU_STACK`.
@@ -101,6 +103,34 @@ impl Elf {
     }
 }
 
+/// Whether a file that begins with `head` was made by a Go compiler, as a note in it says. `read` fills a buffer from an
+/// offset of the file on, and returns how many bytes there were.
+pub fn is_go(head: &[u8], mut read: impl FnMut(&mut [u8], usize) -> usize) -> bool {
+    const NOTES_MAX: usize = 1024;
+    let Some(elf) = Elf::read(head) else { return false };
+    elf.segments(head).filter(|segment| segment.kind == NOTE).any(|segment| {
+        let mut notes = [0; NOTES_MAX];
+        let notes = &mut notes[..segment.in_file.min(NOTES_MAX)];
+        let got = read(notes, segment.offset).min(notes.len());
+        has_go_note(&notes[..got])
+    })
+}
+
+fn has_go_note(mut notes: &[u8]) -> bool {
+    const BUILD_ID: u64 = 4;
+    const HEAD: usize = 12;
+    loop {
+        let word = |at| number::<4>(notes, at);
+        let (Some(name), Some(text), Some(kind)) = (word(0), word(4), word(8)) else { return false };
+        let (name, text) = (name as usize, text as usize);
+        if kind == BUILD_ID && notes.get(HEAD..HEAD + name) == Some(b"Go\0\0") {
+            return true;
+        }
+        let Some(rest) = notes.get(HEAD + name.next_multiple_of(4) + text.next_multiple_of(4)..) else { return false };
+        notes = rest;
+    }
+}
+
 /// The first line of a script: its interpreter, and the one argument that it may give it.
 pub fn script(head: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     /// The kernel looks no further.
@@ -121,6 +151,29 @@ pub fn script(head: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
 #[cfg(test)]
 mod tests {
     use super::{Elf, LOAD, script};
+
+    #[test]
+    fn go_is_known_by_its_note_among_others() {
+        let note = |kind: u8, name: &[u8], text: &[u8]| {
+            let mut note = Vec::new();
+            for word in [name.len() as u32, text.len() as u32, u32::from(kind)] {
+                note.extend(word.to_le_bytes());
+            }
+            for part in [name, text] {
+                note.extend(part);
+                note.resize(note.len().next_multiple_of(4), 0);
+            }
+            note
+        };
+        let (gnu, go) = (note(3, b"GNU\0", b"0123456"), note(4, b"Go\0\0", b"id"));
+        for (notes, found) in [(vec![&gnu, &go], true), (vec![&go], true), (vec![&gnu], false), (vec![], false)] {
+            let notes: Vec<u8> = notes.into_iter().flatten().copied().collect();
+            assert_eq!(super::has_go_note(&notes), found);
+            assert!(!super::has_go_note(&notes[..notes.len().min(14)]));
+        }
+        let huge = [0xFF; 40];
+        assert!(!super::has_go_note(&huge));
+    }
 
     #[test]
     fn a_program_has_segments_and_a_loader() {

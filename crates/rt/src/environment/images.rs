@@ -102,7 +102,9 @@ unsafe fn record(
         let mut stack = stack_limit().min(isize::MAX as usize);
         let mut starter = None;
         if let Some(handover) = itself::handover().filter(|_| desk.file[0] != 0) {
-            match reach::starter(CStr::from_ptr(handover.starter)) {
+            let found =
+                if desk.is_go != 0 { Err(Obstacle::Go) } else { reach::starter(CStr::from_ptr(handover.starter)) };
+            match found {
                 Ok(reached) => starter = Some(reached),
                 Err(why) => {
                     let (id, name) = (syscall::getpid(), text(&desk.name).to_str().unwrap_or("(name is not UTF-8)"));

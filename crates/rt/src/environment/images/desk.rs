@@ -34,6 +34,8 @@ pub(super) struct Desk {
     pub(super) next: [u8; PATH_MAX],
     /// The start of that file.
     pub(super) head: [u8; HEAD_BYTES],
+    /// Not 0 if a Go compiler made it.
+    pub(super) is_go: usize,
 }
 
 impl Desk {

@@ -7,7 +7,7 @@ use super::desk::{Desk, PATH_MAX, read_text, text};
 use crate::environment::itself;
 use crate::path::join;
 use crate::runtime::{self, Mode};
-use relive_sys::elf::{Elf, script};
+use relive_sys::elf::{Elf, is_go, script};
 use relive_sys::syscall::number::{EXECVE, EXECVEAT, FACCESSAT, FCNTL, FGETXATTR};
 use relive_sys::syscall::{self, syscall6};
 
@@ -97,6 +97,8 @@ fn look(fd: u32, desk: &mut Desk) -> Next {
     if let Some((interpreter, _)) = script(head) {
         return if join(&mut desk.next, [interpreter]).is_some() { Next::Interpreter } else { Next::No };
     }
+    let read = |into: &mut [u8], at| usize::try_from(syscall::read_at(fd, into, at as u64)).unwrap_or(0);
+    desk.is_go = usize::from(is_go(head, read));
     let loader = Elf::read(head).and_then(|elf| elf.interpreter(head)).filter(|&(_, length)| length < PATH_MAX);
     let Some((offset, length)) = loader else { return Next::No };
     desk.next[length] = 0;

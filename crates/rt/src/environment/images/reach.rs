@@ -24,19 +24,23 @@ pub(super) enum Starter<'a> {
     Handed(u32),
 }
 
-/// Why no image that this process starts can be recorded.
+/// Why an image that this process starts can't be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The kernel tells the loader to trust nobody.
     Secure,
     /// This user has no way to our files.
     OutOfReach(u32),
+    /// It makes calls on stacks of two kilobytes, of which it keeps eight hundred bytes free: neither we nor the kernel's
+    /// frame of a signal have room there.
+    Go,
 }
 
 impl core::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Secure => f.write_str("real and effective user or group differ, so preloading is switched off"),
+            Self::Go => f.write_str("it is a Go program, whose stacks have no room for what records its calls"),
             Self::OutOfReach(user) => write!(f, "user {user} can't open the recorder's files"),
         }
     }
