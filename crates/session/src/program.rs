@@ -91,7 +91,7 @@ impl Program {
     /// # Errors
     /// [`ProgramError::NotRecordable`] for a Go program: its system calls come on stacks where the runtime has no room.
     pub fn check_environment(&self) -> Result<(), ProgramError> {
-        let why = "it is a Go program, whose stacks have no room for what records its calls; leave out --environment";
+        let why = "it is a Go program, whose stacks have no room for what records its calls; record it without its environment";
         let (Ok(head), Ok(file)) = (read_head(&self.executable), File::open(&self.executable)) else { return Ok(()) };
         let is_go = is_go(&head, |into, at| file.read_at(into, at as u64).unwrap_or(0));
         if is_go { Err(ProgramError::NotRecordable { path: self.path.clone(), why }) } else { Ok(()) }

@@ -106,7 +106,8 @@ impl Elf {
 /// Whether a file that begins with `head` was made by a Go compiler, as a note in it says. `read` fills a buffer from an
 /// offset of the file on, and returns how many bytes there were.
 pub fn is_go(head: &[u8], mut read: impl FnMut(&mut [u8], usize) -> usize) -> bool {
-    const NOTES_MAX: usize = 1024;
+    /// On the stack of whoever starts a program, which may be a small one.
+    const NOTES_MAX: usize = 512;
     let Some(elf) = Elf::read(head) else { return false };
     elf.segments(head).filter(|segment| segment.kind == NOTE).any(|segment| {
         let mut notes = [0; NOTES_MAX];
