@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! lea a, [rdi + 8]
-//! pext b, a, [mask]            the line's index; behind this, `bts b, 31` for a write
+//! pext b, a, [mask]            the line's index; behind this, `bts b, 31` for a write,
+//!                              and below another displacement
 //! shrx b, [touched + b*8], a   the bits from the first byte on, zeroes behind the line
 //! cmp bl, -1
 //! jne aside
@@ -27,7 +28,7 @@
 //! for such accesses, which all blocks share.
 
 use crate::classify::Piece;
-use crate::layout::{BYTE_MASK, INDEX_MASK, LINE_BITS, TOUCHED, WRITTEN_BIT, ones, plain_at, span_word, tool, word};
+use crate::layout::{BYTE_MASK, INDEX_MASK, LINE_BITS, WRITTEN_BIT, begin, ones, plain_at, span_word, tool, word};
 use crate::processor::Bits;
 use crate::routines::Routine;
 use crate::segment::LockedBytes;
@@ -38,10 +39,15 @@ use relive_dbi::{Aside, Assembler, Condition, Forward, Gpr, Inserter, Operand, P
 
 /// Where the bits of the line with this index are.
 pub(crate) fn line_at(index: Gpr) -> Operand {
-    Operand::area_indexed(index, 8, TOUCHED as i32)
+    Operand::area_indexed(index, 8, begin(Kind::Read))
 }
 
-/// Makes the index of a line that of its written bits.
+/// Where the written bits are of the line whose index became this by [`to_written`].
+pub(crate) fn written_at(index: Gpr) -> Operand {
+    Operand::area_indexed(index, 8, begin(Kind::Write))
+}
+
+/// Makes the index of a line that of its written bits, for [`written_at`].
 pub(crate) fn to_written(code: &mut Assembler<'_>, index: Gpr) {
     code.set_bit(index, WRITTEN_BIT - 3);
 }
@@ -172,8 +178,10 @@ fn test_small(code: &mut Assembler<'_>, how: Bits, borrowed: &Borrowed, wanted: 
     index_of(code, how, bits, address);
     if wanted.kind == Kind::Write {
         to_written(code, bits);
+        code.shifted_right(bits, written_at(bits), address);
+    } else {
+        code.shifted_right(bits, line_at(bits), address);
     }
-    code.shifted_right(bits, line_at(bits), address);
     match wanted.span {
         1 => {
             code.test_register(bits, 1);
@@ -202,7 +210,7 @@ fn test_wide(code: &mut Assembler<'_>, how: Bits, borrowed: &Borrowed, count: Gp
         code.copy(count, address);
     }
     code.and_short(count, 7);
-    code.shifted_right(count, Operand::area_at(place, TOUCHED as i32), count);
+    code.shifted_right(count, Operand::area_at(place, begin(wanted.kind)), count);
     match wanted.bytes() {
         Some(bytes @ (8 | 16 | 32)) => code.compare_with_ones(count, bytes as u8),
         _ if wanted.extent() <= 32 => {
@@ -273,7 +281,7 @@ fn add_to_line(aside: &mut Aside, how: Bits, borrowed: &Borrowed, third: Gpr, wa
         code.or_to(line_at(bits), third);
         if wanted.kind == Kind::Write {
             to_written(code, bits);
-            code.or_to(line_at(bits), third);
+            code.or_to(written_at(bits), third);
         }
         (first, crosses)
     });
@@ -301,7 +309,7 @@ fn add_to_line(aside: &mut Aside, how: Bits, borrowed: &Borrowed, third: Gpr, wa
             code.store(line_at(bits), third);
             if wanted.kind == Kind::Write {
                 to_written(code, bits);
-                code.store(line_at(bits), third);
+                code.store(written_at(bits), third);
             }
             leave
         });

@@ -15,12 +15,13 @@
 //! Where they would come to the end of the window, they come to the gap.
 //!
 //! From the touched bits to the written ones it is a power of two that the index does
-//! not have: a `bts` leads there. A line's index is what is left of its number modulo
+//! not have, and [`ASKEW`]: a `bts` leads there, and another displacement. A line's index is what is left of its number modulo
 //! the window of 64 GiB; `tables.rs` says what becomes of lines that share an index.
 //!
 //! All of it is reserved and not committed: a page of shadow stands for 32 KiB of the
 //! program's memory.
 
+use crate::what::Kind;
 use relive_dbi::{AREA_BYTES, Gpr, Operand, Reserve};
 
 /// Bytes of a line, as a power of two.
@@ -43,7 +44,10 @@ pub(crate) const RECENT: usize = 1024;
 const LOCKED_LOG_BYTES: usize = 1 << 20;
 
 pub(crate) const TOUCHED: isize = AREA_BYTES as isize;
-const WRITTEN: isize = TOUCHED + (1 << WRITTEN_BIT);
+const WRITTEN: isize = TOUCHED + (1 << WRITTEN_BIT) + ASKEW;
+/// What is between the two words of a line beside that power of two: with the same lowest bits, and so the same set and
+/// tag of the first cache, one would put the other out, and a load of one would wait for the store to the other.
+const ASKEW: isize = 39 * 64;
 /// Where the log begins, and behind it ends.
 pub(crate) const LOG: isize = TOUCHED + (SHADOW_BYTES + GAP_BYTES) as isize;
 pub(crate) const LOG_END: isize = LOG + LOG_BYTES as isize;
@@ -52,7 +56,7 @@ pub(crate) const LOCKED_LOG: isize = RECENT_KEYS + 8 * RECENT as isize;
 pub(crate) const LOCKED_LOG_END: isize = LOCKED_LOG + LOCKED_LOG_BYTES as isize;
 
 /// What each thread needs around its area; the last bytes are another gap.
-pub(crate) const RESERVE: Reserve = Reserve { before: 0, behind: (1 << WRITTEN_BIT) + SHADOW_BYTES + GAP_BYTES };
+pub(crate) const RESERVE: Reserve = Reserve { before: 0, behind: (1 << WRITTEN_BIT) + ASKEW as usize + SHADOW_BYTES + GAP_BYTES };
 
 const _: () = assert!(LOCKED_LOG_END <= WRITTEN && WINDOW_BITS < 40);
 
@@ -121,6 +125,15 @@ pub(crate) const fn touched(index: u64) -> isize {
 /// Where the bytes written of a line are.
 pub(crate) const fn written(index: u64) -> isize {
     WRITTEN + index as isize * 8
+}
+
+/// From `gs` on, less what [`to_written`](crate::check::to_written) adds to the index: where the bits of such accesses
+/// begin.
+pub(crate) const fn begin(kind: Kind) -> i32 {
+    match kind {
+        Kind::Write => (TOUCHED + ASKEW) as i32,
+        Kind::Read | Kind::Locked => TOUCHED as i32,
+    }
 }
 
 /// The operand of a tool's word.

@@ -6,7 +6,7 @@
 
 use crate::check::byte_of;
 use crate::classify::Piece;
-use crate::layout::{TOUCHED, WRITTEN_BIT, ones, tool, word};
+use crate::layout::{WRITTEN_BIT, begin, ones, tool, word};
 use crate::processor::Bits;
 use crate::routines::Routine;
 use crate::what::{Class, Kind, What};
@@ -46,7 +46,7 @@ pub(crate) fn insert(bits: Bits, insert: &mut Inserter<'_, '_>, piece: &Piece<'_
         }
         code.copy(count, address);
         code.and_short(count, 7);
-        code.shifted_right(count, Operand::area_at(place, TOUCHED as i32), count);
+        code.shifted_right(count, Operand::area_at(place, begin(what.kind)), count);
         code.not(count);
         code.test_with(count, span);
     }

@@ -5,7 +5,7 @@
 //! followed. The block left the address in a word of the tool.
 
 use crate::calls::FLOATING;
-use crate::check::{Manner, index_of, line_at, to_written};
+use crate::check::{Manner, index_of, line_at, to_written, written_at};
 use crate::layout::{LINE_BITS, RECENT, plain_at, span_word, tool, word};
 use crate::processor::Bits;
 use crate::tables::{FILTER_BITS, PLACE_BITS, SOME_CONTESTED, SOME_WATCHED};
@@ -155,7 +155,7 @@ fn mark(code: &mut Assembler<'_>, how: Manner, kind: Kind, leaves: &mut [Option<
     code.or_to(line_at(INDEX), MASK);
     if kind == Kind::Write {
         to_written(code, INDEX);
-        code.or_to(line_at(INDEX), MASK);
+        code.or_to(written_at(INDEX), MASK);
     }
     for (place, branch) in leaves.iter_mut().zip([watched, contested, full]) {
         *place = Some(branch);
