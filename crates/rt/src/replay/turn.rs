@@ -77,6 +77,10 @@ impl Follows<'_> {
 /// Waits until no other thread has an event with a timestamp below `time` left, or until `follows` says that it does not
 /// matter. Returns the smallest timestamp that some other thread may still run, in the first case.
 pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64, follows: Option<Follows<'_>>) -> Option<u64> {
+    // One line of the cache, which the event needs anyway, and those of others need not be looked at.
+    if follows.is_some_and(|follows| follows.is_next()) {
+        return None;
+    }
     let control = runtime::session();
     let turns = runtime::turns();
     loop {
@@ -153,8 +157,10 @@ fn is_elsewhere(other: u32) -> bool {
 
 /// Whether a thread has run its last event. That stays so.
 fn is_settled(slot: &TurnSlot) -> bool {
-    // The state first: who is born in between has its first event in `next` by then, and infinity before.
-    slot.state.load(Ordering::Acquire) != state::UNBORN && slot.awaited.next.load(Ordering::Acquire) == u64::MAX
+    let next = || slot.awaited.next.load(Ordering::Acquire);
+    // Most have events left, and the state is in a line that they write at each of them. Then the state first: who is born
+    // in between has its first event in `next` by then, and infinity before.
+    next() == u64::MAX && slot.state.load(Ordering::Acquire) != state::UNBORN && next() == u64::MAX
 }
 
 /// The first thread from `start` on that may have an event left. Runs of settled threads are remembered at their first

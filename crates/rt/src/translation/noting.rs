@@ -7,6 +7,7 @@ mod observed;
 
 use super::{Process, engine, map};
 use crate::races::{self, Content, Touch};
+use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -181,19 +182,21 @@ fn take(segment: &mut Segment<'_, '_, '_, Watcher>, lines: impl FnMut(&[Line]), 
 
 /// Lines that are handed over together.
 struct Batch<F> {
-    lines: [Line; BATCH],
+    /// Not made zero: most segments have a few lines.
+    lines: [MaybeUninit<Line>; BATCH],
+    /// The first so many are there.
     count: usize,
     to: F,
 }
 
 impl<F: FnMut(&[Line])> Batch<F> {
     fn to(to: F) -> Self {
-        Self { lines: [Line { number: 0, read: 0, written: 0 }; BATCH], count: 0, to }
+        Self { lines: [const { MaybeUninit::uninit() }; BATCH], count: 0, to }
     }
 
     #[inline]
     fn push(&mut self, line: Line) {
-        self.lines[self.count] = line;
+        self.lines[self.count].write(line);
         self.count += 1;
         if self.count == BATCH {
             self.give();
@@ -201,7 +204,12 @@ impl<F: FnMut(&[Line])> Batch<F> {
     }
 
     fn give(&mut self) {
-        (self.to)(&self.lines[..self.count]);
+        if self.count == 0 {
+            return;
+        }
+        let lines = &self.lines[..self.count];
+        // SAFETY: `push` wrote each of the first `count`, and only it raises `count`, behind that.
+        (self.to)(unsafe { &*(core::ptr::from_ref(lines) as *const [Line]) });
         self.count = 0;
     }
 }
