@@ -109,25 +109,33 @@ impl<'m, H: Host> History<'m, H> {
             return;
         }
         let mut cell = self.memory.claim(line, &self.host);
-        if !cell.replace_own(&newer) {
-            self.visit_all(clock, line, newer, &mut cell, report);
+        if !cell.replace(newer, |epoch| self.memory.all_know(epoch)) {
+            self.visit_all(clock, line, newer, cell, report);
         }
     }
 
-    /// The same, whatever the line remembers.
-    fn visit_all(&self, clock: &Clock, line: u64, newer: Entry, cell: &mut Held<'m>, report: &mut impl FnMut(Race)) {
+    /// The same, whatever the line remembers. By itself, so that what is simple is done in registers.
+    #[inline(never)]
+    fn visit_all(&self, clock: &Clock, line: u64, newer: Entry, mut cell: Held<'m>, report: &mut impl FnMut(Race)) {
+        let cell = &mut cell;
         let (mut count, mut place, mut joined) = (cell.count(), None, newer);
         let mut index = 0;
         while index < count {
             let slot = self.entry(cell, index);
             let before = slot.load();
-            let mut older = before;
-            let stays = self.meets(clock, line, &newer, &mut older, report) && !joined.absorb(&older);
-            if stays {
+            let older = before.meet(newer, clock, line, report);
+            let goes = older.is_gone() || !older.is_free() && self.memory.all_know(older.epoch());
+            if !goes && !older.is_of_same(joined) {
                 if older != before {
                     slot.store(older);
                 }
-            } else if place.is_none() {
+                index += 1;
+                continue;
+            }
+            if !goes {
+                joined = joined.with(older);
+            }
+            if place.is_none() {
                 place = Some(index);
             } else {
                 // The last one comes here, and is looked at next.
@@ -143,13 +151,6 @@ impl<'m, H: Host> History<'m, H> {
         } else {
             self.push(cell, count, joined);
         }
-    }
-
-    /// Holds an access against what is remembered of another one. Whether something of that stays.
-    #[inline]
-    fn meets(&self, clock: &Clock, line: u64, newer: &Entry, older: &mut Entry, report: &mut impl FnMut(Race)) -> bool {
-        older.meet(newer, clock, line, report);
-        !older.is_gone() && (older.is_free() || !self.memory.all_know(older.epoch()))
     }
 
     /// Makes an entry the one behind the first `count`, which are all.

@@ -10,6 +10,7 @@
 use super::entry::{Entry, Slot};
 use super::lists::List;
 use super::memory::Host;
+use crate::epoch::Epoch;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -90,22 +91,43 @@ impl<'m> Held<'m> {
         self.head = self.head >> LIST_SHIFT << LIST_SHIFT | (count as u64) << COUNT_SHIFT;
     }
 
-    /// Puts an access in the place of one that it covers, of the same thread, if nothing else is to be done: all entries
-    /// are in the cell, and none is in conflict with it. What others did before may stay, although it may be covered, too:
-    /// whoever races with that races with this one.
+    /// Remembers an access where that is simple: all entries are in the cell, and one is of no use any more, because it
+    /// is of the same thread and covered, or because all running threads know it, as `all_know` says; or there is room.
+    /// None of the others is in conflict with it. They may stay, although they may be covered, too: whoever races with
+    /// what is covered races with this one.
     #[inline]
-    pub(super) fn replace_own(&self, newer: &Entry) -> bool {
+    pub(super) fn replace(&mut self, newer: Entry, all_know: impl Fn(Epoch) -> bool) -> bool {
         let [first, second] = &self.cell.entries;
-        let (own, other) = match self.count() {
-            1 => (first, None),
-            2 if first.load().is_by_same(newer) => (first, Some(second)),
-            2 => (second, Some(first)),
+        let ends = |old: Entry| old.is_covered_by_later(newer) || !old.is_free() && all_know(old.epoch());
+        let stays = |old: Entry| !old.concerns(newer) && !old.is_of_same(newer);
+        match self.count() {
+            0 => {
+                first.store(newer);
+                self.set_count(1);
+            }
+            1 => {
+                let old = first.load();
+                if ends(old) {
+                    first.store(newer);
+                } else if stays(old) {
+                    second.store(newer);
+                    self.set_count(2);
+                } else {
+                    return false;
+                }
+            }
+            2 => {
+                let (one, two) = (first.load(), second.load());
+                if ends(one) && stays(two) {
+                    first.store(newer);
+                } else if ends(two) && stays(one) {
+                    second.store(newer);
+                } else {
+                    return false;
+                }
+            }
             _ => return false,
-        };
-        if !own.load().is_covered_by_later(newer) || other.is_some_and(|other| other.load().concerns(newer)) {
-            return false;
         }
-        own.store(*newer);
         true
     }
 

@@ -61,23 +61,24 @@ impl Entry {
         Self { stamp: epoch.bits() | FREE, read: 0, written: freed }
     }
 
-    pub(super) fn is_free(&self) -> bool {
+    pub(super) fn is_free(self) -> bool {
         self.stamp & FREE != 0
     }
 
-    pub(super) fn epoch(&self) -> Epoch {
+    #[inline]
+    pub(super) fn epoch(self) -> Epoch {
         Epoch::from_bits(self.stamp)
     }
 
     /// Whether both are accesses of one thread.
     #[inline]
-    pub(super) fn is_by_same(&self, other: &Self) -> bool {
+    pub(super) fn is_by_same(self, other: Self) -> bool {
         Epoch::from_bits(self.stamp).thread() == Epoch::from_bits(other.stamp).thread()
     }
 
     /// Whether it is an access of the thread of `newer`, which is later or of the same segment and leaves nothing of it.
     #[inline]
-    pub(super) fn is_covered_by_later(&self, newer: &Self) -> bool {
+    pub(super) fn is_covered_by_later(self, newer: Self) -> bool {
         !self.is_free()
             && self.is_by_same(newer)
             && self.read & !(newer.read | newer.written) == 0
@@ -87,12 +88,13 @@ impl Entry {
     /// Whether there may be anything to say about it and another thread's access: one of them writes what the other
     /// touches, or the block is given back.
     #[inline]
-    pub(super) fn concerns(&self, newer: &Self) -> bool {
+    pub(super) fn concerns(self, newer: Self) -> bool {
         self.is_free() || self.written & (newer.read | newer.written) | self.read & newer.written != 0
     }
 
     /// Whether nothing is left of it.
-    pub(super) fn is_gone(&self) -> bool {
+    #[inline]
+    pub(super) fn is_gone(self) -> bool {
         self.read | self.written == 0
     }
 
@@ -102,22 +104,26 @@ impl Entry {
         self.written &= !bytes;
     }
 
-    /// Takes in what another entry holds of the same segment. `false` if it is of another one.
-    pub(super) fn absorb(&mut self, older: &Entry) -> bool {
-        if self.stamp != older.stamp {
-            return false;
-        }
-        self.written |= older.written;
-        self.read = (self.read | older.read) & !self.written;
-        true
+    /// Whether it is of the same segment, and of the same kind.
+    #[inline]
+    pub(super) fn is_of_same(self, other: Self) -> bool {
+        self.stamp == other.stamp
     }
 
-    /// Holds `newer`, whose clock is given, against this entry, then takes off what it covers: of what happened
-    /// before, a write covers all and a read covers reads. Freed bytes stay freed, only another free covers them.
+    /// It with what another entry holds of the same segment.
     #[inline]
-    pub(super) fn meet(&mut self, newer: &Entry, clock: &Clock, line: u64, report: &mut impl FnMut(Race)) {
+    pub(super) fn with(self, older: Self) -> Self {
+        let written = self.written | older.written;
+        Self { read: (self.read | older.read) & !written, written, ..self }
+    }
+
+    /// Holds `newer`, whose clock is given, against this entry; what is left of it where the newer one covers some: of
+    /// what happened before, a write covers all and a read covers reads. Freed bytes stay freed, only another free covers
+    /// them.
+    #[inline]
+    pub(super) fn meet(self, newer: Self, clock: &Clock, line: u64, report: &mut impl FnMut(Race)) -> Self {
         if (self.read | self.written) & (newer.read | newer.written) == 0 {
-            return;
+            return self;
         }
         let known = clock.knows(self.epoch());
         if !known || self.is_free() {
@@ -125,15 +131,15 @@ impl Entry {
                 self.compare(newer, known, line, report);
             }
             if !known || !newer.is_free() {
-                return;
+                return self;
             }
         }
-        self.read &= !(newer.read | newer.written);
-        self.written &= !newer.written;
+        let read = self.read & !(newer.read | newer.written);
+        Self { read, written: self.written & !newer.written, ..self }
     }
 
     #[cold]
-    fn compare(&self, newer: &Entry, known: bool, line: u64, report: &mut impl FnMut(Race)) {
+    fn compare(self, newer: Self, known: bool, line: u64, report: &mut impl FnMut(Race)) {
         let race = Race {
             line,
             kind: Kind::of(self.is_free(), newer.is_free(), known),

@@ -81,6 +81,6 @@ impl<H: Host> History<'_, H> {
     pub fn freed(&self, line: u64) -> u64 {
         let Some(cell) = self.memory.find(line, &self.host) else { return 0 };
         let entries = (0..cell.count()).map(|index| self.entry(&cell, index).load());
-        entries.filter(Entry::is_free).fold(0, |freed, entry| freed | entry.written)
+        entries.filter(|entry| entry.is_free()).fold(0, |freed, entry| freed | entry.written)
     }
 }
