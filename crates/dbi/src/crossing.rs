@@ -21,6 +21,9 @@ const ARCH_PRCTL: usize = 158;
 const ARCH_SET_GS: usize = 0x1001;
 /// SSE, AVX, and the three parts of AVX-512.
 const VECTOR_STATE: u32 = 0xE6;
+/// In the mask: the processor has `xsaveopt`, which leaves out what is in its initial state, and what is still as it was
+/// last restored from there. A part that no processor has.
+const OPTIMIZED: u32 = 1 << 31;
 
 global_asm!(
     ".pushsection .text.relive_dbi,\"ax\",@progbits",
@@ -58,7 +61,13 @@ global_asm!(
     "je 4f",
     "mov eax, gs:[{mask}]",
     "xor edx, edx",
+    "test eax, {optimized}",
+    "jz 5f",
+    "xsaveopt64 gs:[{vectors}]",
+    "jmp 6f",
+    "5:",
     "xsave64 gs:[{vectors}]",
+    "6:",
     "mov rdi, gs:[0]",
     "call qword ptr gs:[{serve}]",
     "mov eax, gs:[{mask}]",
@@ -182,6 +191,7 @@ global_asm!(
     stack = const STACK,
     mask = const VECTOR_MASK,
     vectors = const VECTORS,
+    optimized = const OPTIMIZED,
     serve = const SERVE,
     exit = const EXIT,
     plainly = const VISIT_PLAINLY as i32,
@@ -254,5 +264,6 @@ pub(crate) fn vector_mask() -> Option<u32> {
     let low: u32;
     // SAFETY: the processor has the instruction, as was just asked.
     unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _, options(nomem, nostack, preserves_flags)) };
-    Some(low & VECTOR_STATE)
+    let optimized = core::arch::x86_64::__cpuid_count(0xD, 1).eax & 1 != 0;
+    Some(low & VECTOR_STATE | if optimized { OPTIMIZED } else { 0 })
 }
