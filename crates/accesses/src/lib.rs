@@ -301,6 +301,7 @@ impl<S: Sink> Tool for Accesses<'_, S> {
                 None if self.processor.bits != Bits::Plain && masked::can(piece.what) => {
                     masked::insert(self.processor.bits, insert, &piece);
                 }
+                None if routines::run::can(self.manner(), piece.what) => routines::run::insert(insert, piece.what),
                 None => check::insert_visit(insert, &piece, byte_mask(site, piece.what.class)),
             }
         }

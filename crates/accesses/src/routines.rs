@@ -1,8 +1,10 @@
 //! The routines that all blocks share: what happens where a check did not pass.
 //!
 //! There is one for each usual size that is read or written, one of each kind for all
-//! other sizes, one for what locked instructions touch, and two for calls that are
-//! followed. The block left the address in a word of the tool.
+//! other sizes, one for what locked instructions touch, two for calls that are
+//! followed, and one for repeated stores. The block left the address in a word of the tool.
+
+pub(crate) mod run;
 
 use crate::calls::FLOATING;
 use crate::check::{Manner, index_of, line_at, to_written, written_at};
@@ -27,6 +29,8 @@ pub(crate) enum Routine {
     Returned,
     /// Another call is about to be followed.
     Left,
+    /// A repeated store.
+    Run,
 }
 
 impl Routine {
@@ -47,6 +51,7 @@ impl Routine {
             Self::Locked => 2 * SIZES + 2,
             Self::Returned => 2 * SIZES + 3,
             Self::Left => 2 * SIZES + 4,
+            Self::Run => 2 * SIZES + 5,
         }
     }
 }
@@ -64,6 +69,7 @@ pub(crate) fn write(w: &mut RoutineWriter<'_, '_>, how: Manner) {
     locked(w);
     returned(w, how);
     left(w);
+    run::write(w, how);
 }
 
 const ADDRESS: Gpr = Gpr::RAX;

@@ -314,7 +314,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// A jump to a known address of the cache.
-    pub(crate) fn jump_to(&mut self, target: u64) {
+    pub fn jump_to(&mut self, target: u64) {
         let distance = target.wrapping_sub(self.here() + 5) as i64;
         assert!(i32::try_from(distance).is_ok(), "the cache is smaller than two gigabytes");
         self.bytes(&[0xE9]);
