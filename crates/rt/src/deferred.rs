@@ -162,10 +162,11 @@ fn leave_to_others(thread: &mut Thread, info: &Info, context: &mut Context) -> b
 fn take_back(thread: &mut Thread) {
     let left = core::mem::replace(&mut thread.signals.left, 0);
     for number in (1..=64).filter(|number| left >> (number - 1) & 1 != 0) {
-        let free = thread.signals.pending.iter().position(Option::is_none);
-        if let Some(free) = free {
-            thread.signals.pending[free] = take_pending(number);
-        }
+        let Some(free) = thread.signals.pending.iter().position(Option::is_none) else { break };
+        // Our own timer may have struck meanwhile.
+        let of_program = |info: &Info| info.code != SI_TIMER || info.value != cookie(thread);
+        let taken = take_pending(number).filter(of_program).or_else(|| take_pending(number));
+        thread.signals.pending[free] = taken;
     }
     if left != 0 {
         unblock(left);
