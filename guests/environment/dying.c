@@ -1,7 +1,6 @@
 // Signals strike threads that are about to begin or to end: those sent to the process, so each finds a thread that is
 // still there and is answered, whether it strikes one before its start routine, within it, behind it, or among its
 // destructors.
-#define _GNU_SOURCE
 #include "../transcript.h"
 #include <signal.h>
 #include <sys/wait.h>
