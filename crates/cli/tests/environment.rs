@@ -400,6 +400,13 @@ fn signals_strike_threads_in_libraries_and_among_faults_where_they_did() {
 }
 
 #[test]
+fn signals_strike_threads_that_begin_and_end() {
+    for arguments in [&["300"][..], &["300", "nested"]] {
+        check(true, guest_with("dying", arguments));
+    }
+}
+
+#[test]
 fn an_alarm_strikes_python_where_it_did() {
     const TEXT: &str = "import signal\n\
         n = 0\n\

@@ -14,6 +14,12 @@
 //! again (`replay::strike`); without, it runs that handler as soon as the thread is
 //! past its last operation.
 //!
+//! A thread that has left its start routine may come to no operation any more. It
+//! gets the signal at once, and a replay runs the handler behind its last operation.
+//! One that finds it in our own code is left to other threads, if it was sent to the
+//! process; should the thread come to an operation after all, and nobody have taken
+//! it, it is handled there.
+//!
 //! In a replay no signal is sent: handlers run where the recording says.
 
 use crate::environment::{self, carried};
@@ -26,7 +32,10 @@ use crate::runtime;
 use crate::thread::Thread;
 use core::sync::atomic::{Ordering, compiler_fence};
 use relive_order::Kind;
-use relive_sys::signal::{Context, Info, SI_QUEUE, SI_TIMER, Timer, block, handler_is_own, is_blocked, queue};
+use relive_sys::signal::{
+    Context, Info, SI_QUEUE, SI_TIMER, Timer, block, handler_is_own, is_blocked, queue, queue_to_process, take_pending,
+    unblock,
+};
 use relive_sys::tls;
 use relive_trace::control::cause;
 use relive_trace::record::{COMPUTING, Record};
@@ -40,6 +49,8 @@ const PENDING: usize = 16;
 #[derive(Debug)]
 pub struct Deferred {
     pending: [Option<Info>; PENDING],
+    /// Those that it left to other threads, and blocks until its next operation; as bits of a mask.
+    left: u64,
     /// The signal that the thread sends to itself now.
     sending: Option<u32>,
     timer: Option<Timer>,
@@ -57,6 +68,7 @@ impl Deferred {
     /// No signals.
     pub const NONE: Self = Self {
         pending: [None; PENDING],
+        left: 0,
         sending: None,
         timer: None,
         held_at: 0,
@@ -89,14 +101,23 @@ const FIRST_QUEUED: i32 = 32;
 
 /// A signal arrived while recording. `now` says that the thread is blocked inside a front, `inside` that it is in
 /// our own code, where nothing may be recorded.
-pub fn arrived(thread: &mut Thread, info: &mut Info, context: &Context, now: bool, inside: bool) -> Arrival {
+pub fn arrived(thread: &mut Thread, info: &mut Info, context: &mut Context, now: bool, inside: bool) -> Arrival {
     if info.code == SI_TIMER && info.value == cookie(thread) {
         return patience_ended(thread, info, context, inside);
     }
-    // Nobody would look for it any more once the start routine is left.
-    if now || thread.finished && !inside {
+    if now {
         note(thread, info);
         return Arrival::Run;
+    }
+    if thread.finished {
+        // Behind its start routine there may be no next operation.
+        if !inside {
+            note_at(thread, info, COMPUTING);
+            return Arrival::Run;
+        }
+        if info.is_of_process(runtime::pid()) && leave_to_others(thread, info, context) {
+            return Arrival::Leave;
+        }
     }
     let same = |p: &Option<Info>| p.is_some_and(|p| p.number == info.number);
     if info.number >= FIRST_QUEUED || !thread.signals.pending.iter().any(same) {
@@ -113,6 +134,43 @@ pub fn arrived(thread: &mut Thread, info: &mut Info, context: &Context, now: boo
         be_patient(thread, info.number);
     }
     Arrival::Leave
+}
+
+/// Has the kernel keep a signal that the thread blocks: for any other, too, if this one may end without asking again.
+fn give_back(thread: &Thread, info: &Info) {
+    let for_all = thread.finished && info.is_of_process(runtime::pid());
+    if !for_all || queue_to_process(thread.tid, info) != 0 {
+        queue(runtime::pid(), thread.tid, info);
+    }
+}
+
+/// Gives a signal back to the process. The thread itself gets it no more: neither in this handler, which need not block
+/// it by itself, nor behind.
+fn leave_to_others(thread: &mut Thread, info: &Info, context: &mut Context) -> bool {
+    block(info.number as u32);
+    if queue_to_process(thread.tid, info) != 0 {
+        return false;
+    }
+    let bit = 1 << (info.number - 1);
+    context.mask |= bit;
+    thread.signals.left |= bit;
+    attention::raise(attention::SIGNAL);
+    true
+}
+
+/// The thread has come to an operation: what it left to others, and nobody took, it may well handle by itself.
+fn take_back(thread: &mut Thread) {
+    let left = core::mem::replace(&mut thread.signals.left, 0);
+    for number in (1..=64).filter(|number| left >> (number - 1) & 1 != 0) {
+        let Some(free) = thread.signals.pending.iter().position(Option::is_none) else { break };
+        // Our own timer may have struck meanwhile.
+        let of_program = |info: &Info| info.code != SI_TIMER || info.value != cookie(thread);
+        let taken = take_pending(number).filter(of_program).or_else(|| take_pending(number));
+        thread.signals.pending[free] = taken;
+    }
+    if left != 0 {
+        unblock(left);
+    }
 }
 
 fn be_patient(thread: &mut Thread, number: i32) {
@@ -178,11 +236,12 @@ pub fn deliver_pending(thread: &mut Thread) {
     if let Some(timer) = thread.signals.timer.take() {
         timer.delete();
     }
+    take_back(thread);
     for i in 0..PENDING {
         let Some(info) = thread.signals.pending[i].take() else { continue };
         if is_blocked(info.number as u32) {
             // The program blocked it meanwhile: pending in the kernel, it comes again once it is not.
-            queue(runtime::pid(), thread.tid, &info);
+            give_back(thread, &info);
             continue;
         }
         note(thread, &info);

@@ -74,7 +74,7 @@ use relive_trace::layout::stop;
 
 pub(crate) use memory::read as read_memory;
 use program::Program;
-pub use signals::{keep_signal, recall_signal};
+pub use signals::{keep_signal, recall_signal, without_ours};
 pub use stand::keep_stand;
 pub use system_v::order_of_queues;
 

@@ -7,12 +7,11 @@
 
 mod cloning;
 mod ending;
+mod finishing;
 
-use crate::deferred;
 use crate::environment::{self, alone, stacks};
 use crate::limit;
 use crate::link::{FromEnvironment, Link};
-use crate::outside;
 use crate::races;
 use crate::record;
 use crate::replay;
@@ -24,12 +23,13 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use relive_order::Kind;
 use relive_sys::{syscall, tls};
 use relive_trace::control::{cause, flag, turn as state};
-use relive_trace::layout::{NONE, end, stop};
+use relive_trace::layout::{NONE, stop};
 
 use cloning::starts_at;
 
 pub use cloning::about_to_clone;
 pub use ending::{ended, exiting, gone, has_done_all, leaves_image, stays_in_image, wait_for_all, wait_until_alone};
+pub use finishing::thread_finished;
 
 /// Joins the session that the environment names, if any. Once, before any other thread exists.
 pub fn start(environment: FromEnvironment) {
@@ -258,30 +258,6 @@ pub unsafe fn thread_started(child: Child, handle: usize) {
             Mode::Off => {}
         }
     }
-}
-
-/// The start routine returned, or the thread is being unwound. Returns whether a replay must make this thread
-/// the last of its process to end: in the recording it was, and so ran the exit handlers.
-pub fn thread_finished() -> bool {
-    let Some(thread) = thread::current_if_known() else { return false };
-    // Signals that were put off would be lost with the thread.
-    match runtime::mode() {
-        Mode::Record => deferred::deliver_put_off(thread),
-        Mode::Replay => replay::deliver_before_event(),
-        Mode::Off => {}
-    }
-    stacks::thread_ends(thread);
-    outside::may_wake();
-    thread.finish();
-    if runtime::mode() != Mode::Replay {
-        return false;
-    }
-    let recorded = runtime::plan().process(runtime::process());
-    let last = recorded.end == end::EXITED && recorded.exit_thread == thread.index;
-    if !last {
-        thread.replay.slot().state.store(state::ENDED, Ordering::Release);
-    }
-    last
 }
 
 /// After a successful join of the thread with this block, found by its handle before the join.

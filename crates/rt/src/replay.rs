@@ -44,7 +44,7 @@ pub use entering::{enter, enter_at, enter_holding};
 use relive_order::{CheckHash, Kind};
 use relive_trace::control::{TurnSlot, cause, flag, turn as state};
 use relive_trace::record::{Record, instruction};
-pub use signals::{deliver_before_event, deliver_computing, deliver_due, is_due};
+pub use signals::{deliver_before_event, deliver_before_operation, deliver_computing, deliver_due, is_due};
 pub use stops::tell_if_due;
 pub use turn::joined;
 
@@ -267,7 +267,12 @@ fn leave_recorded(kind: Kind, cells: &[&Cell], exact: bool) {
     }
     thread.replay.publish();
     stops::tell_if_due(&mut thread.replay);
-    deliver_computing();
+    // The handler that follows its event comes first: whatever struck behind it is looked for then.
+    if kind == Kind::Deliver {
+        signals::look_for_passage();
+    } else {
+        deliver_computing();
+    }
     calls::say_if_done();
     acting().replay.look_ahead();
 }

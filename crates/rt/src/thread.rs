@@ -92,6 +92,8 @@ pub struct Thread {
     pub stack_unused: Unused,
     /// A copy of the attributes that it is created with.
     pub attributes: [u64; 7],
+    /// What belongs further to that copy: glibc keeps it in memory of its own.
+    pub attributes_further: [u64; 19],
     /// In a replay: its kernel id in the recording, once the program has asked for it.
     pub recorded_tid: u32,
     /// It is inside an operation that the recording knows as a whole; see [`crate::environment::unseen`].
@@ -253,6 +255,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         stack: None,
         stack_unused: Unused::default(),
         attributes: [0; 7],
+        attributes_further: [0; 19],
         time_forbidden: false,
         hand: None,
         recorded_tid: 0,

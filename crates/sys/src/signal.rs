@@ -4,7 +4,8 @@
 //! Apart from the other calls because it knows layouts of x86-64 Linux.
 
 use crate::syscall::number::{
-    RT_SIGACTION, RT_SIGPROCMASK, RT_SIGTIMEDWAIT, RT_TGSIGQUEUEINFO, TIMER_CREATE, TIMER_DELETE, TIMER_SETTIME,
+    RT_SIGACTION, RT_SIGPROCMASK, RT_SIGQUEUEINFO, RT_SIGTIMEDWAIT, RT_TGSIGQUEUEINFO, TIMER_CREATE, TIMER_DELETE,
+    TIMER_SETTIME,
 };
 use crate::syscall::{self, syscall6};
 use core::ops::Range;
@@ -35,6 +36,14 @@ impl Info {
     /// With nothing but a number and a code.
     pub(crate) fn new(number: i32, code: i32) -> Self {
         Self { number, error: 0, code, gap: 0, pid: 0, uid: 0, value: 0, rest: [0; 12] }
+    }
+
+    /// Whether it was sent to the process `pid` for sure, and not to one of its threads: by `kill`, the kernel or a message
+    /// queue, or by `sigqueue` of another process.
+    pub fn is_of_process(&self, pid: u32) -> bool {
+        const SI_USER: i32 = 0;
+        const SI_MESGQ: i32 = -3;
+        self.code >= SI_USER || self.code == SI_MESGQ || self.code == SI_QUEUE && self.pid as u32 != pid
     }
 
     /// The address that a fault is about.
@@ -231,6 +240,24 @@ pub fn queue(pid: u32, tid: u32, info: &Info) -> isize {
     unsafe { syscall6(RT_TGSIGQUEUEINFO, pid as usize, tid as usize, number, info, 0, 0) }
 }
 
+/// Sends a signal with this information to the process of the calling thread `tid`: whichever thread does not block it
+/// gets it. What `kill` or the kernel says of a sender nobody may say but to himself: so the process is named by the
+/// thread, as the kernel allows.
+pub fn queue_to_process(tid: u32, info: &Info) -> isize {
+    let (number, info) = (info.number as usize, core::ptr::from_ref(info).addr());
+    // SAFETY: the kernel reads the 128 bytes of the information.
+    unsafe { syscall6(RT_SIGQUEUEINFO, tid as usize, number, info, 0, 0, 0) }
+}
+
+/// Takes a signal that is pending for the calling thread or its process, and that the thread blocks.
+pub fn take_pending(number: u32) -> Option<Info> {
+    let (mask, now, mut info) = (1u64 << (number - 1), [0u64; 2], Info::new(number as i32, 0));
+    let (mask, now, out) = ((&raw const mask).addr(), (&raw const now).addr(), (&raw mut info).addr());
+    // SAFETY: the kernel reads a mask of eight bytes and a time, and writes the 128 bytes of the information.
+    let taken = unsafe { syscall6(RT_SIGTIMEDWAIT, mask, out, now, 8, 0, 0) };
+    (taken == number as isize).then_some(info)
+}
+
 /// Whether a signal's handler lies in the code of the library that contains this function.
 pub fn handler_is_own(number: u32) -> bool {
     let mut action = [0usize; 4];
@@ -266,6 +293,13 @@ pub fn block(number: u32) {
     let mask = 1u64 << (number - 1);
     // SAFETY: the kernel reads a mask of eight bytes.
     unsafe { syscall6(RT_SIGPROCMASK, SIG_BLOCK, (&raw const mask).addr(), 0, 8, 0, 0) };
+}
+
+/// Ends [`block`] for the signals of a mask.
+pub fn unblock(mask: u64) {
+    const SIG_UNBLOCK: usize = 1;
+    // SAFETY: the kernel reads a mask of eight bytes.
+    unsafe { syscall6(RT_SIGPROCMASK, SIG_UNBLOCK, (&raw const mask).addr(), 0, 8, 0, 0) };
 }
 
 /// Whether the calling thread blocks a signal.

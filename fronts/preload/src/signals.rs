@@ -7,24 +7,25 @@
 //! blocked inside a front. In a replay such a signal is dropped: the handler runs
 //! where the recording says.
 
+mod creation;
 mod install;
 mod mask;
 mod send;
 
 use crate::cancel;
 use crate::condition;
-use crate::real::{self, Object};
-use core::ffi::c_int;
+use crate::real;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+pub(crate) use creation::{hold_back, let_through, started};
 use relive_rt::deferred::{self, Arrival};
 use relive_rt::environment;
 use relive_rt::thread::{self, Thread};
-use relive_rt::{Mode, mode, process, replay, runtime};
+use relive_rt::{Mode, mode, replay, runtime};
 use relive_sys::dispatch::is_program_call;
 use relive_sys::signal::{Context, Info, Interrupted, SI_TKILL, is_own_code};
 use relive_sys::sites::is_piece;
 use relive_sys::trampoline::Frame;
-use relive_sys::{syscall, tls, trampoline};
+use relive_sys::{tls, trampoline};
 
 /// One more than the largest signal number.
 pub(crate) const SIGNALS: usize = 65;
@@ -45,42 +46,6 @@ static WANTED: [Wanted; SIGNALS] =
 /// Whether a handler was ever installed.
 static HANDLES: AtomicBool = AtomicBool::new(false);
 
-/// Slots of [`Frame::scratch`] in a creation: whether signals are held back, and the mask to go back to.
-const HELD: usize = 2;
-const MASK: usize = 3;
-
-/// Holds signals back while `child` is created: one that strikes it before it has its block could not be recorded.
-///
-/// # Safety
-/// `child` must be a block that nobody else knows yet; `attributes` null or the program's.
-pub(crate) unsafe fn hold_back(frame: &mut Frame, child: process::Child, attributes: Object) {
-    const NOT_SET: c_int = -1;
-    let mut own = [0u64; 16];
-    // SAFETY: the caller's promise.
-    unsafe {
-        // A thread whose attributes name a mask doesn't inherit ours.
-        let inherits = attributes.is_null() || real::attributes_mask(attributes, (&raw mut own).cast()) == NOT_SET;
-        let held = inherits && HANDLES.load(Ordering::Relaxed);
-        frame.scratch[HELD] = usize::from(held);
-        (*child).start_mask = held.then(syscall::block_signals);
-        frame.scratch[MASK] = (*child).start_mask.unwrap_or(0) as usize;
-    }
-}
-
-/// Ends [`hold_back`] in the creator.
-pub(crate) fn let_through(frame: &Frame) {
-    if frame.scratch[HELD] != 0 {
-        syscall::set_signal_mask(frame.scratch[MASK] as u64);
-    }
-}
-
-/// Ends [`hold_back`] in the new thread.
-pub(crate) fn started(mask: Option<u64>) {
-    if let Some(mask) = mask {
-        syscall::set_signal_mask(mask);
-    }
-}
-
 /// Slots of [`Frame::scratch`] of a handler: the list of watched frames of what it interrupted, and whether its own
 /// list starts anew because it may run on another stack.
 const FRAMES: usize = 0;
@@ -93,7 +58,7 @@ unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
     unsafe {
         let [number, info, context, ..] = (*frame).args;
         (*frame).scratch[FRAMES] = tls::get::<{ tls::FRAMES }>();
-        let arrival = decide(number as u32, &mut *(info as *mut Info), &*(context as *const Context));
+        let arrival = decide(number as u32, &mut *(info as *mut Info), &mut *(context as *mut Context));
         if arrival == Arrival::Leave {
             return 0;
         }
@@ -146,7 +111,7 @@ pub(crate) fn leave_frames(target: usize) {
     tls::set::<{ tls::FRAMES }>(top.addr());
 }
 
-unsafe fn decide(number: u32, info: &mut Info, context: &Context) -> Arrival {
+unsafe fn decide(number: u32, info: &mut Info, context: &mut Context) -> Arrival {
     let Some(thread) = thread::current_if_known() else { return Arrival::Run };
     let mode = mode();
     if thread.signals.is_ours(number) {

@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
             stacks::give_back(stack);
         } else {
             // SAFETY: the block that was just made for the child; null or the program's attributes.
-            frame.args[1] = unsafe { stack::give(&mut *child, stack, attributes) };
+            frame.args[1] = unsafe { stack::give(&mut *child, stack, frame.args[1] as Object) };
             if frame.scratch[STATE] & DETACHED != 0 {
                 // SAFETY: as above.
                 stacks::starts_detached(unsafe { &mut *child });
@@ -85,7 +85,10 @@ pub(crate) fn prepare(frame: &mut Frame, start: usize, attributes: Object, real:
             // SAFETY: the block that was just made for the child; null or the program's attributes.
             unsafe {
                 (*child).start = [frame.args[start], frame.args[start + 1]];
-                signals::hold_back(frame, child, attributes);
+                let held = signals::hold_back(frame, child, attributes);
+                if !attributes.is_null() {
+                    frame.args[1] = held.addr();
+                }
             }
             frame.args[start] = run_thread as *const () as usize;
             frame.args[start + 1] = child as usize;

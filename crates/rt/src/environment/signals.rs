@@ -35,6 +35,11 @@ pub(super) fn ours() -> u64 {
     1 << (SIGSYS - 1) | 1 << (SIGTRAP - 1) | faults::bits()
 }
 
+/// What of a mask that the program names for a thread counts.
+pub fn without_ours(mask: u64) -> u64 {
+    if super::is_on() { mask & !ours() } else { mask }
+}
+
 /// A signal set of the program's without our signal, in memory of ours while the kernel reads it.
 #[derive(Debug, Default)]
 pub(super) struct Mask {

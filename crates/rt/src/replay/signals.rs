@@ -64,6 +64,14 @@ pub fn deliver_computing() {
     }
 }
 
+/// [`deliver_computing`] but for handlers that run at once.
+pub(super) fn look_for_passage() {
+    let thread = acting();
+    if thread.replay.values.position() == Some(thread.replay.events) {
+        strike::arm(thread);
+    }
+}
+
 /// The thread comes to its next operation: runs the handlers that ran while it computed on after the last one, and
 /// those that ran behind them.
 #[inline]

@@ -80,7 +80,7 @@ pub(super) unsafe fn give(child: &mut Thread, stack: Stack, attributes: Object) 
     unsafe {
         if attributes.is_null() {
             real::attributes_default(copy);
-        } else {
+        } else if attributes != copy {
             core::ptr::copy_nonoverlapping(attributes.cast(), child.attributes.as_mut_ptr(), WORDS);
         }
         real::attributes_set_stack(copy, stack.bottom(), stack.size());
