@@ -36,11 +36,27 @@ pub(crate) fn aligned(size: usize, align: usize) -> Option<usize> {
 }
 
 /// How many blocks change hands at once.
-pub(crate) const fn batch(class: usize) -> u32 {
+#[inline]
+pub(crate) fn batch(class: usize) -> u32 {
+    BATCHES[class] as u32
+}
+
+/// Worked out beforehand: each block that is freed asks.
+static BATCHES: [u8; CLASSES] = {
+    let mut batches = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        batches[class] = blocks_at_once(class);
+        class += 1;
+    }
+    batches
+};
+
+const fn blocks_at_once(class: usize) -> u8 {
     match 64 * 1024 / size(class) {
         0..=2 => 2,
         n if n > 64 => 64,
-        n => n as u32,
+        n => n as u8,
     }
 }
 

@@ -66,7 +66,7 @@ use relive_calls::{Effect, Output, Resolved, Unknown};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::frames::{File, Found, Known};
 use relive_sys::signal::{Context, Info, is_own_code};
-use relive_sys::sites::{Asked, caller};
+use relive_sys::sites::{Answer, Asked, caller};
 use relive_sys::syscall::number::{CLONE, FORK, GETPID, GETTID, PRLIMIT64, SETRLIMIT, VFORK};
 use relive_sys::{gate, maps, passage, start, syscall};
 use relive_trace::control::flag;
@@ -148,21 +148,26 @@ fn redirect_sites() {
 }
 
 /// What the redirected calls come to.
-unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6], back: *const usize) -> isize {
-    // SAFETY: the arguments of a call of the program's, which the routine laid there, and its frame.
-    let (carry_out, place) = (|| Some(unsafe { carry_out_at_site(number, arguments) }), || unsafe { caller(back) });
-    // SAFETY: likewise.
-    carried::by_instruction(number, unsafe { &*arguments }, place, carry_out).unwrap_or_default()
+unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6], back: *const usize) -> Answer {
+    // SAFETY: the frame of the routine, and the arguments of a call of the program's, which it laid there.
+    let (given, place) = unsafe { (&*arguments, caller(back)) };
+    // Nearly all calls are libc's, and most of these ask for nothing more.
+    if carried::is_in_library(place) && simple::is_simple(number, given) {
+        return Answer::make(simple::made);
+    }
+    // SAFETY: as above.
+    let carry_out = || Some(unsafe { carry_out_at_site(number, given) });
+    Answer::done(carried::by_instruction(number, given, || place, carry_out).unwrap_or_default())
 }
 
 /// # Safety
 /// As for the call itself.
-#[inline(always)]
-unsafe fn carry_out_at_site(number: usize, arguments: *const [usize; 6]) -> isize {
+#[inline(never)]
+unsafe fn carry_out_at_site(number: usize, arguments: &[usize; 6]) -> isize {
     // SAFETY: the caller's promise.
     unsafe {
-        if let Some(result) = simple::carry_out(number, &*arguments) {
-            return result;
+        if simple::is_simple(number, arguments) {
+            return simple::made(number, arguments, dispatch::program_call(number, arguments));
         }
         let arguments = *arguments;
         if let Some(result) = signals::carry_out_directly(number, &arguments) {

@@ -68,6 +68,13 @@ fn ours() -> [Option<usize>; 2] {
     both
 }
 
+/// Whether a descriptor is one of ours.
+#[inline]
+pub fn is_held(descriptor: usize) -> bool {
+    let descriptor = descriptor as i32;
+    descriptor >= 0 && HELD.iter().any(|held| held.load(Ordering::Relaxed) == descriptor)
+}
+
 /// Whether a call may close descriptors.
 pub const fn closes(number: usize) -> bool {
     matches!(number, CLOSE | CLOSE_RANGE | DUP2 | DUP3)

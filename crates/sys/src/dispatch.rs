@@ -12,6 +12,7 @@
 //! start without it.
 
 use crate::signal::{Context, Info, own_code};
+use crate::sites;
 use crate::syscall::number::{PRCTL, RT_SIGACTION};
 use crate::syscall::syscall6;
 use crate::vectors::{give_vectors_back, keep_vectors};
@@ -227,10 +228,10 @@ pub unsafe fn program_call(number: usize, arguments: &[usize; 6]) -> isize {
     unsafe { relive_program_call(number, arguments) }
 }
 
-/// Whether a thread at `place` is in, or just behind, a call made by [`program_call`].
+/// Whether a thread at `place` is in, or just behind, a call made by [`program_call`] or for a site's handler.
 pub fn is_program_call(place: usize) -> bool {
     let start = relive_program_call as *const () as usize;
-    (start..=(&raw const relive_program_call_end).addr()).contains(&place)
+    (start..=(&raw const relive_program_call_end).addr()).contains(&place) || sites::is_call(place)
 }
 
 const RED_ZONE: u64 = 128;

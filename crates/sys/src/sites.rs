@@ -74,7 +74,7 @@ macro_rules! routine {
             "mov rbp, rsp\n",
             ".cfi_def_cfa_register rbp\n",
             "and rsp, -16\n",
-            "sub rsp, 304\n",
+            "sub rsp, 320\n",
             "mov [rsp], rdi\n",
             "mov [rsp + 8], rsi\n",
             "mov [rsp + 16], rdx\n",
@@ -97,11 +97,37 @@ macro_rules! routine {
             "movaps [rsp + 256], xmm13\n",
             "movaps [rsp + 272], xmm14\n",
             "movaps [rsp + 288], xmm15\n",
+            "mov [rsp + 304], rax\n",
             "mov rdi, rax\n",
             "mov rsi, rsp\n",
             "lea rdx, [rbp + 8]\n",
             "cld\n",
             "call qword ptr [rip + {handler}]\n",
+            "test rdx, rdx\n",
+            "jz 2f\n",
+            // The call is made here: behind it nothing returns that was called before it, and the processor, which has
+            // forgotten where to by then, waits for no such return.
+            "mov [rsp + 312], rdx\n",
+            "mov rax, [rsp + 304]\n",
+            "mov rdi, [rsp]\n",
+            "mov rsi, [rsp + 8]\n",
+            "mov rdx, [rsp + 16]\n",
+            "mov r10, [rsp + 24]\n",
+            "mov r8, [rsp + 32]\n",
+            "mov r9, [rsp + 40]\n",
+            ".globl ",
+            $name,
+            "_call\n.hidden ",
+            $name,
+            "_call\n",
+            $name,
+            "_call:\n",
+            "syscall\n",
+            "mov rdi, [rsp + 304]\n",
+            "mov rsi, rsp\n",
+            "mov rdx, rax\n",
+            "call qword ptr [rsp + 312]\n",
+            "2:\n",
             "movaps xmm0, [rsp + 48]\n",
             "movaps xmm1, [rsp + 64]\n",
             "movaps xmm2, [rsp + 80]\n",
@@ -130,7 +156,14 @@ macro_rules! routine {
             ".cfi_restore rbp\n",
             $compare,
             "\n",
-            "ret 128\n",
+            // No `ret`: no `call` came from there, and the processor would look for it, and for all that return later, in
+            // the wrong places. A system call, too, leaves in rcx where it goes on.
+            "pop rcx\n",
+            ".cfi_def_cfa_offset 128\n",
+            ".cfi_register rip, rcx\n",
+            "lea rsp, [rsp + 128]\n",
+            ".cfi_def_cfa_offset 0\n",
+            "jmp rcx\n",
             ".cfi_endproc\n",
             ".size ",
             $name,
@@ -152,10 +185,44 @@ unsafe extern "C" {
     fn relive_site_4096();
     fn relive_site_4095();
     fn relive_site_4096_short();
+    static relive_site_4096_call: [u8; CALL.len()];
+    static relive_site_4095_call: [u8; CALL.len()];
+    static relive_site_4096_short_call: [u8; CALL.len()];
 }
 
-/// What carries out a call: its number, its arguments, and for [`caller`] where the code goes on.
-pub type Handler = unsafe extern "C" fn(number: usize, arguments: *const [usize; 6], back: *const usize) -> isize;
+/// What carries out a call, or says that it is to be made: its number, its arguments, and for [`caller`] where the code
+/// goes on.
+pub type Handler = unsafe extern "C" fn(number: usize, arguments: *const [usize; 6], back: *const usize) -> Answer;
+
+/// What is told the kernel's result of a call that was made, and returns the program's.
+pub type Made = unsafe extern "C" fn(number: usize, arguments: *const [usize; 6], result: isize) -> isize;
+
+/// A [`Handler`]'s word on a call. Its two fields are what the routine finds in rax and rdx.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Answer {
+    result: isize,
+    made: Option<Made>,
+}
+
+impl Answer {
+    /// The call is done, and returned this.
+    pub const fn done(result: isize) -> Self {
+        Self { result, made: None }
+    }
+
+    /// The kernel is to be asked, and `made` then told.
+    pub const fn make(made: Made) -> Self {
+        Self { result: 0, made: Some(made) }
+    }
+}
+
+/// Whether a thread at `place` is in, or just behind, a call that a [`Handler`] left to be made.
+pub fn is_call(place: usize) -> bool {
+    let calls =
+        [&raw const relive_site_4096_call, &raw const relive_site_4095_call, &raw const relive_site_4096_short_call];
+    calls.iter().any(|call| place == call.addr() || place == call.addr() + CALL.len())
+}
 
 /// An address in the code that made a call: behind the site, or of the site itself.
 ///
@@ -310,7 +377,8 @@ pub(crate) unsafe fn protect(start: usize, end: usize, writable: bool) -> isize 
 mod tests {
     use super::find::Sites;
     use super::find::tests::unsure;
-    use super::{caller, redirect};
+    use super::{Answer, caller, is_call, redirect};
+    use crate::syscall::number::GETPID;
     use std::cell::Cell;
 
     thread_local! {
@@ -318,13 +386,24 @@ mod tests {
         static MADE_AT: Cell<usize> = const { Cell::new(0) };
     }
 
-    unsafe extern "C" fn sum(number: usize, arguments: *const [usize; 6], back: *const usize) -> isize {
+    unsafe extern "C" fn negative(number: usize, arguments: *const [usize; 6], result: isize) -> isize {
+        // SAFETY: the routine passes the address of six words.
+        let first = unsafe { (*arguments)[0] };
+        assert_eq!((number, first), (GETPID, 77));
+        -result
+    }
+
+    unsafe extern "C" fn sum(number: usize, arguments: *const [usize; 6], back: *const usize) -> Answer {
         // SAFETY: what the routine passes.
         MADE_AT.set(unsafe { caller(back) });
         // SAFETY: the routine passes the address of six words.
         let arguments = unsafe { *arguments };
         let total: usize = arguments[..3].iter().sum();
-        if number == 1 { -7 } else { (number * 1000 + total) as isize }
+        match number {
+            1 => Answer::done(-7),
+            GETPID => Answer::make(negative),
+            _ => Answer::done((number * 1000 + total) as isize),
+        }
     }
 
     /// A function of this machine code, with its one site redirected.
@@ -345,6 +424,8 @@ mod tests {
         let call = redirected(&CODE);
         assert_eq!(call(9, 500, 3), 10003);
         assert_eq!(call(1, 77, 0) as isize, -7);
+        assert_eq!(call(GETPID as u32, 77, 0) as i32, -(std::process::id() as i32), "made by the routine");
+        assert!(!is_call(call as usize));
         assert_eq!(MADE_AT.get(), call as usize + 5, "the site, not where its function returns to");
     }
 

@@ -8,8 +8,10 @@
 
 use crate::real::{Real, look_up_early};
 use crate::variadic::{Call, entry, steps};
+use core::arch::naked_asm;
 use relive_rt::environment::carried::{self, Carries};
 use relive_rt::outside;
+use relive_sys::detour;
 
 /// What an entry is about.
 #[derive(Debug)]
@@ -43,8 +45,53 @@ unsafe extern "C" fn step(call: *mut Call<Told>) -> usize {
     0
 }
 
+/// Functions that only look. Where nothing has to be said of these they become libc's at once: what behind the call
+/// returns to where it came from, the processor has forgotten by then.
+macro_rules! looked {
+    ($($name:ident = $symbol:literal),* $(,)?) => {
+        $(
+            mod $name {
+                use super::*;
+
+                pub(super) static REAL: Real = Real::new($symbol, None);
+                static SUBJECT: Told = Told { real: &REAL, carries: Carries::LOOKS };
+
+                #[unsafe(naked)]
+                unsafe extern "C-unwind" fn ordered() {
+                    naked_asm!(
+                        ".cfi_startproc",
+                        "lea r11, [rip + {subject}]",
+                        "jmp {steps}",
+                        ".cfi_endproc",
+                        subject = sym SUBJECT,
+                        steps = sym telling,
+                    )
+                }
+
+                pub(super) unsafe extern "C" fn before(
+                    _: usize, _: usize, _: usize, _: usize, _: usize, _place: usize,
+                ) -> usize {
+                    if carried::is_ordered() { ordered as *const () as usize } else { REAL.address() }
+                }
+            }
+            detour!(#[doc = concat!("`", stringify!($name), "`")] $name, $name::before);
+        )*
+
+        const _: () = {
+            look_up_early!($($name::REAL),*);
+        };
+    };
+}
+
+#[rustfmt::skip]
+looked! {
+    stat = c"stat", stat64 = c"stat64", lstat = c"lstat", lstat64 = c"lstat64", fstat = c"fstat", fstat64 = c"fstat64",
+    fstatat = c"fstatat", fstatat64 = c"fstatat64", statx = c"statx", access = c"access", faccessat = c"faccessat",
+    euidaccess = c"euidaccess", eaccess = c"eaccess", readlink = c"readlink", readlinkat = c"readlinkat",
+    opendir = c"opendir",
+}
+
 const GIVE: Carries = Carries::GIVES;
-const LOOK: Carries = Carries::LOOKS;
 const CHANGE: Carries = Carries::CHANGES_AND_LOOKS;
 
 macro_rules! told {
@@ -64,11 +111,6 @@ macro_rules! told {
 
 #[rustfmt::skip]
 told! {
-    stat = c"stat": LOOK, stat64 = c"stat64": LOOK, lstat = c"lstat": LOOK, lstat64 = c"lstat64": LOOK,
-    fstat = c"fstat": LOOK, fstat64 = c"fstat64": LOOK, fstatat = c"fstatat": LOOK, fstatat64 = c"fstatat64": LOOK,
-    statx = c"statx": LOOK, access = c"access": LOOK, faccessat = c"faccessat": LOOK, euidaccess = c"euidaccess": LOOK,
-    eaccess = c"eaccess": LOOK, readlink = c"readlink": LOOK, readlinkat = c"readlinkat": LOOK,
-    opendir = c"opendir": LOOK,
     unlink = c"unlink": CHANGE, unlinkat = c"unlinkat": CHANGE, remove = c"remove": CHANGE, rmdir = c"rmdir": CHANGE,
     rename = c"rename": CHANGE, renameat = c"renameat": CHANGE, renameat2 = c"renameat2": CHANGE,
     mkdir = c"mkdir": CHANGE, mkdirat = c"mkdirat": CHANGE, link = c"link": CHANGE, linkat = c"linkat": CHANGE,

@@ -402,7 +402,9 @@ pub(super) fn learn(range: &Range<usize>, path: &[u8]) {
     }
 }
 
-fn is_in_library(place: usize) -> bool {
+/// Whether the code there is the C library's or the loader's.
+#[inline]
+pub(super) fn is_in_library(place: usize) -> bool {
     LIBRARIES
         .iter()
         .any(|[start, length]| place.wrapping_sub(start.load(Ordering::Relaxed)) < length.load(Ordering::Relaxed))

@@ -100,11 +100,36 @@ fn path_argument(number: usize, arguments: &[usize; 6]) -> Option<usize> {
 ///
 /// # Safety
 /// As for the call itself, which has just been made.
+#[inline]
 pub(super) unsafe fn answer(number: usize, arguments: &[usize; 6], result: isize) -> isize {
     if matches!(number, OPEN | OPENAT | OPENAT2) && result >= 0 {
         hidden::opened(result as usize);
     }
     let Some(index) = path_argument(number, arguments).filter(|_| result != EFAULT) else { return result };
+    // SAFETY: the kernel has just read it.
+    if !unsafe { is_in_proc(arguments[index] as *const u8) } {
+        return result;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { answer_by_name(number, arguments, result, index) }
+}
+
+/// Whether a name begins as those in `/proc` do.
+///
+/// # Safety
+/// `path` must be a string of C's, or null: there are calls that take no name.
+#[inline]
+unsafe fn is_in_proc(path: *const u8) -> bool {
+    // SAFETY: the caller's promise; no byte is looked at behind one that is not there.
+    !path.is_null() && b"/proc/".iter().enumerate().all(|(at, &byte)| unsafe { *path.add(at) } == byte)
+}
+
+/// [`answer`] for a call whose argument `index` is a name in `/proc`.
+///
+/// # Safety
+/// As for [`answer`].
+#[inline(never)]
+unsafe fn answer_by_name(number: usize, arguments: &[usize; 6], result: isize, index: usize) -> isize {
     // SAFETY: the kernel has just read it.
     let path = unsafe { CStr::from_ptr(arguments[index] as *const c_char) };
     let Some(file) = file_behind(path) else { return result };

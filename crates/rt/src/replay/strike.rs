@@ -34,7 +34,7 @@ use crate::object::unpack;
 use crate::replay::calls;
 use crate::runtime;
 use crate::thread::Thread;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use crowd::Crowd;
 pub use placed::{copy_of, original};
 use relive_sys::lock::Lock;
@@ -133,6 +133,10 @@ static TABLE: Lock<Table> = Lock::new(Table {
     crowd_traps: false,
 });
 
+/// Whether the table was ever used, by this process or by one that it was forked from: a recording's never is, and a fork
+/// child that only looked at it would copy eighty pages.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
 /// How many calls the stand point that comes next was recorded after, if one does.
 pub(super) fn next_stand(r: &Replay) -> Option<u32> {
     match r.values.at(r.events) {
@@ -153,6 +157,7 @@ pub(super) fn arm(thread: &mut Thread) {
         return;
     }
     let mut table = TABLE.lock();
+    WATCHED.store(true, Ordering::Relaxed);
     let free = table.strikes.iter().position(|s| s.owner == 0);
     thread.signals.strike = free.filter(|&index| table.arm(index, thread).is_some());
     let looks = u32::from(thread.signals.strike.is_some());
@@ -182,6 +187,9 @@ fn disarm(thread: &mut Thread) {
 pub unsafe fn reset_after_fork() {
     // SAFETY: the caller's promise.
     unsafe { TABLE.reset_after_fork() };
+    if !WATCHED.load(Ordering::Relaxed) {
+        return;
+    }
     let mut table = TABLE.lock();
     table.clear();
     for index in 0..STUBS {
