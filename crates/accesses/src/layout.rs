@@ -56,7 +56,8 @@ pub(crate) const LOCKED_LOG: isize = RECENT_KEYS + 8 * RECENT as isize;
 pub(crate) const LOCKED_LOG_END: isize = LOCKED_LOG + LOCKED_LOG_BYTES as isize;
 
 /// What each thread needs around its area; the last bytes are another gap.
-pub(crate) const RESERVE: Reserve = Reserve { before: 0, behind: (1 << WRITTEN_BIT) + ASKEW as usize + SHADOW_BYTES + GAP_BYTES };
+pub(crate) const RESERVE: Reserve =
+    Reserve { before: 0, behind: (1 << WRITTEN_BIT) + ASKEW as usize + SHADOW_BYTES + GAP_BYTES };
 
 const _: () = assert!(LOCKED_LOG_END <= WRITTEN && WINDOW_BITS < 40);
 

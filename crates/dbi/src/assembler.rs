@@ -314,6 +314,9 @@ impl<'a> Assembler<'a> {
     }
 
     /// A jump to a known address of the cache.
+    ///
+    /// # Panics
+    /// If it is further than two gigabytes from here, which no place of a cache is.
     pub fn jump_to(&mut self, target: u64) {
         let distance = target.wrapping_sub(self.here() + 5) as i64;
         assert!(i32::try_from(distance).is_ok(), "the cache is smaller than two gigabytes");
