@@ -176,12 +176,13 @@ pub(crate) fn insert(how: Manner, insert: &mut Inserter<'_, '_>, piece: &Piece<'
 fn test_small(code: &mut Assembler<'_>, how: Bits, borrowed: &Borrowed, wanted: &Wanted) -> Condition {
     let (address, bits) = (borrowed.address, borrowed.bits);
     index_of(code, how, bits, address);
-    if wanted.kind == Kind::Write {
+    let at = if wanted.kind == Kind::Write {
         to_written(code, bits);
-        code.shifted_right(bits, written_at(bits), address);
+        written_at(bits)
     } else {
-        code.shifted_right(bits, line_at(bits), address);
-    }
+        line_at(bits)
+    };
+    code.shifted_right(bits, at, address);
     match wanted.span {
         1 => {
             code.test_register(bits, 1);

@@ -15,8 +15,9 @@
 //! Where they would come to the end of the window, they come to the gap.
 //!
 //! From the touched bits to the written ones it is a power of two that the index does
-//! not have, and [`ASKEW`]: a `bts` leads there, and another displacement. A line's index is what is left of its number modulo
-//! the window of 64 GiB; `tables.rs` says what becomes of lines that share an index.
+//! not have, and [`ASKEW`]: a `bts` leads there, and another displacement. A line's
+//! index is what is left of its number modulo the window of 64 GiB; `tables.rs` says
+//! what becomes of lines that share an index.
 //!
 //! All of it is reserved and not committed: a page of shadow stands for 32 KiB of the
 //! program's memory.
@@ -60,6 +61,7 @@ pub(crate) const RESERVE: Reserve =
     Reserve { before: 0, behind: (1 << WRITTEN_BIT) + ASKEW as usize + SHADOW_BYTES + GAP_BYTES };
 
 const _: () = assert!(LOCKED_LOG_END <= WRITTEN && WINDOW_BITS < 40);
+const _: () = assert!(ASKEW % 64 == 0 && ASKEW % 4096 != 0, "whole lines, and not the same place in a page");
 
 /// The tool's words in the area.
 pub(crate) mod word {

@@ -2,7 +2,8 @@
 //!
 //! There is one for each usual size that is read or written, one of each kind for all
 //! other sizes, one for what locked instructions touch, two for calls that are
-//! followed, and one for repeated stores. The block left the address in a word of the tool.
+//! followed, and one for repeated stores. The block left the address in a word of the
+//! tool.
 
 pub(crate) mod run;
 

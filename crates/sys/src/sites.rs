@@ -47,6 +47,14 @@ const PIECE_SITE: usize = 24;
 const PIECE_BYTES: usize = 32;
 const PAGE: usize = 4096;
 
+/// The call's arguments, from where the routine laid them.
+macro_rules! arguments {
+    () => {
+        "mov rdi, [rsp]\nmov rsi, [rsp + 8]\nmov rdx, [rsp + 16]\n\
+         mov r10, [rsp + 24]\nmov r8, [rsp + 32]\nmov r9, [rsp + 40]\n"
+    };
+}
+
 macro_rules! routine {
     ($name:literal, $compare:literal) => {
         concat!(
@@ -109,12 +117,7 @@ macro_rules! routine {
             // forgotten where to by then, waits for no such return.
             "mov [rsp + 312], rdx\n",
             "mov rax, [rsp + 304]\n",
-            "mov rdi, [rsp]\n",
-            "mov rsi, [rsp + 8]\n",
-            "mov rdx, [rsp + 16]\n",
-            "mov r10, [rsp + 24]\n",
-            "mov r8, [rsp + 32]\n",
-            "mov r9, [rsp + 40]\n",
+            arguments!(),
             ".globl ",
             $name,
             "_call\n.hidden ",
@@ -144,12 +147,7 @@ macro_rules! routine {
             "movaps xmm13, [rsp + 256]\n",
             "movaps xmm14, [rsp + 272]\n",
             "movaps xmm15, [rsp + 288]\n",
-            "mov rdi, [rsp]\n",
-            "mov rsi, [rsp + 8]\n",
-            "mov rdx, [rsp + 16]\n",
-            "mov r10, [rsp + 24]\n",
-            "mov r8, [rsp + 32]\n",
-            "mov r9, [rsp + 40]\n",
+            arguments!(),
             "mov rsp, rbp\n",
             "pop rbp\n",
             ".cfi_def_cfa rsp, 136\n",
