@@ -33,6 +33,7 @@ pub mod races;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod rounds;
 pub mod runtime;
 pub mod stranger;
 pub mod thread;

@@ -200,6 +200,14 @@ pub fn raising(join: u64, clock: &AtomicU64, kind: Kind) {
     clock.fetch_max(time, Ordering::AcqRel);
 }
 
+/// An event that joins a clock and leaves nothing there.
+pub fn joining(join: u64, kind: Kind) {
+    if let Some(thread) = recorder(join) {
+        thread.join_clock(join);
+        alone(kind);
+    }
+}
+
 /// One timestamp on two objects, the first of them exclusively owned.
 ///
 /// # Safety

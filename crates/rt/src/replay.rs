@@ -33,6 +33,7 @@ use crate::environment::generated;
 use crate::object::{Cell, pack, unpack};
 use crate::races;
 use crate::report::{self, Met};
+use crate::rounds::Barrier;
 use crate::runtime;
 use crate::thread::{self, Thread};
 use crate::writer;
@@ -222,14 +223,36 @@ impl Replay {
 #[inline]
 pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
     races::event(kind, cells);
-    let r = &mut acting().replay;
-    if r.is_quiet() {
-        r.hash = r.hash.then(kind);
-        r.events += 1;
-        turn::publish_events(r.slot(), r.events, kind == Kind::Lock);
-    } else {
+    if !leave_quietly(kind) {
         leave_recorded(kind, cells, exact);
     }
+}
+
+/// The same for a departure from a barrier, which follows the arrivals of its round and leaves nothing.
+pub fn leave_barrier(barrier: &Barrier<'_>) {
+    races::event(Kind::Depart, &[barrier.cell]);
+    if leave_quietly(Kind::Depart) {
+        return;
+    }
+    let thread = acting();
+    if thread.replay.rule == Rule::Learning {
+        let arrived = thread.replay.clock;
+        thread.learn(barrier.last_arrival(arrived));
+    }
+    complete(thread, Kind::Depart);
+}
+
+/// Completes an event by the learnt order of which nothing is recorded.
+#[inline(always)]
+fn leave_quietly(kind: Kind) -> bool {
+    let r = &mut acting().replay;
+    if !r.is_quiet() {
+        return false;
+    }
+    r.hash = r.hash.then(kind);
+    r.events += 1;
+    turn::publish_events(r.slot(), r.events, kind == Kind::Lock);
+    true
 }
 
 #[inline(never)]
@@ -249,7 +272,13 @@ fn leave_recorded(kind: Kind, cells: &[&Cell], exact: bool) {
             cell.clock.fetch_max(time, Ordering::AcqRel);
         }
     }
+    complete(thread, kind);
+}
+
+/// What every event that is not quiet comes to, behind what it does to its objects.
+fn complete(thread: &mut Thread, kind: Kind) {
     let r = &mut thread.replay;
+    let time = r.next_time;
     r.hash = r.hash.then(kind);
     r.clock = time;
     r.events += 1;

@@ -102,6 +102,8 @@ pub struct Thread {
     pub time_forbidden: bool,
     /// Which way what it hands on goes, in an event of that in a replay.
     pub hand: Option<Hand>,
+    /// How many threads make a round of the barrier that it arrives at, in an event of that in a replay.
+    pub parties: u32,
     /// Where it stands in a replay.
     pub replay: Replay,
     next: *mut Thread,
@@ -258,6 +260,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         attributes_further: [0; 19],
         time_forbidden: false,
         hand: None,
+        parties: 0,
         recorded_tid: 0,
         unseen: false,
         replay: Replay::idle(),

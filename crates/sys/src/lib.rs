@@ -7,6 +7,7 @@
 
 pub mod lock;
 pub mod primitive;
+pub mod rounds;
 pub mod wake;
 
 #[cfg(not(loom))]

@@ -1,7 +1,7 @@
 //! Atomics and the futex, replaceable by loom's models (`--cfg loom`).
 //!
-//! The two lock-free protocols of the runtime, [`crate::lock`] and
-//! [`crate::wake`], are written against this module and nothing else, so that
+//! The lock-free protocols of the runtime, [`crate::lock`], [`crate::wake`] and
+//! [`crate::rounds`], are written against this module and nothing else, so that
 //! loom can run them through every interleaving.
 
 #[cfg(not(loom))]

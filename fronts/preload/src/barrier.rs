@@ -1,7 +1,8 @@
 //! Barriers: an arrival before waiting, a departure after.
 //!
 //! All arrivals of a round precede all its departures, because an arrival is
-//! recorded before the thread waits. In a replay the turn of the departure is
+//! recorded before the thread waits; a departure precedes nothing
+//! (`relive_rt::rounds`). In a replay the turn of the departure is
 //! the barrier; the real one is not used, so it may be destroyed and its memory
 //! reused the moment the program does so.
 
@@ -9,17 +10,21 @@ use crate::real::{self, Object};
 use crate::sharing;
 use core::ffi::c_int;
 use relive_order::Kind;
-use relive_rt::object::Cell;
+use relive_rt::rounds::Barrier;
 use relive_rt::{Mode, mode, record, replay};
 use relive_sys::front;
 
-/// Offset of the `shared` word in glibc's `pthread_barrier_t`.
+/// Offsets in glibc's `pthread_barrier_t`: how many threads make a round, and whether it is shared.
+const COUNT: usize = 8;
 const SHARED: usize = 12;
 
-fn cell(barrier: Object) -> &'static Cell {
-    // SAFETY: the program passed a barrier of 32 bytes.
-    let shared = unsafe { barrier.cast::<u8>().add(SHARED).cast::<u32>().read_volatile() } != 0;
-    sharing::cell(barrier as usize, shared)
+fn barrier(object: Object) -> Barrier<'static> {
+    let word = |offset: usize| {
+        // SAFETY: the program passed a barrier of 32 bytes, and arrives there.
+        unsafe { object.cast::<u8>().add(offset).cast::<u32>().read_volatile() }
+    };
+    let shared = word(SHARED) != 0;
+    Barrier::new(object as usize, sharing::cell(object as usize, shared), word(COUNT), shared)
 }
 
 front!(
@@ -27,28 +32,29 @@ front!(
     pthread_barrier_wait, 1, wait
 );
 
-unsafe extern "C" fn wait(barrier: Object, place: usize) -> c_int {
+unsafe extern "C" fn wait(object: Object, place: usize) -> c_int {
     match mode() {
         // SAFETY: the program passed a barrier.
-        Mode::Off => unsafe { real::barrier_wait(barrier) },
+        Mode::Off => unsafe { real::barrier_wait(object) },
         Mode::Record => {
-            let cell = cell(barrier);
-            record::shared(&cell.clock, Kind::Arrive);
-            // SAFETY: the program passed a barrier. It may be gone when this returns; the clock is ours.
-            let result = unsafe { real::barrier_wait(barrier) };
+            let barrier = barrier(object);
+            let arrived = barrier.record_arrival();
+            // SAFETY: the program passed a barrier. It may be gone when this returns; what we need of it is ours.
+            let result = unsafe { real::barrier_wait(object) };
             if result != 0 {
                 record::result(result as i64);
             }
-            record::shared(&cell.clock, Kind::Depart);
+            barrier.record_departure(arrived);
             result
         }
         Mode::Replay => {
-            let cell = cell(barrier);
+            let barrier = barrier(object);
             replay::enter(Kind::Arrive, place);
-            replay::leave(Kind::Arrive, &[cell], false);
+            barrier.comes();
+            replay::leave(Kind::Arrive, &[barrier.cell], false);
             replay::enter(Kind::Depart, place);
             let result = replay::value().map_or(0, |v| v as c_int);
-            replay::leave(Kind::Depart, &[cell], false);
+            replay::leave_barrier(&barrier);
             result
         }
     }

@@ -233,7 +233,8 @@ impl State {
                 None
             }
             Edge::Arrive => {
-                clocks.arrive(me, key, None);
+                let parties = thread::current().parties;
+                clocks.arrive(me, key, (parties != 0).then_some(parties));
                 None
             }
             Edge::Flush | Edge::Nothing => None,
