@@ -14,7 +14,7 @@
 //! Apart from the gates because no other object has rounds.
 
 use crate::object::Cell;
-use crate::thread::{self, Thread};
+use crate::thread;
 use crate::{record, runtime};
 use core::sync::atomic::{AtomicU64, Ordering};
 use relive_order::Kind;
