@@ -178,3 +178,62 @@ fn processes_that_outlive_the_first_are_named() {
     let again = desk.relive(["replay"]);
     assert_eq!(again.status, Some(0), "{}", again.stderr);
 }
+
+/// Three threads that do nothing but wait for each other, round after round.
+const ROUNDS: usize = 1000;
+const BARRIER: &str = "
+#include <pthread.h>
+static pthread_barrier_t barrier;
+static void *work(void *unused)
+{
+    for (int round = 0; round < ROUNDS; round++)
+        pthread_barrier_wait(&barrier);
+    return unused;
+}
+int main(void)
+{
+    pthread_t threads[3];
+    pthread_barrier_init(&barrier, NULL, 3);
+    for (int t = 0; t < 3; t++)
+        pthread_create(&threads[t], NULL, work, NULL);
+    for (int t = 0; t < 3; t++)
+        pthread_join(threads[t], NULL);
+    return 0;
+}
+";
+
+/// A thread that the kernel wakes late departs when others have arrived again; a replay must not wait for that.
+#[test]
+fn who_departs_from_a_barrier_follows_its_round_and_no_later_arrival() {
+    let desk = Desk::new();
+    desk.build_with("rounds", BARRIER, &["-pthread", &format!("-DROUNDS={ROUNDS}")]);
+    assert_eq!(desk.relive(["record", "-q", "-o", "trace", "./rounds"]).status, Some(0));
+    let dump = desk.relive(["dump", "trace"]).stdout;
+    let times: Vec<Vec<u64>> = ["0.0", "0.1", "0.2"].iter().map(|thread| timestamps(&dump, thread)).collect();
+    for round in 0..ROUNDS {
+        let last = times.iter().map(|of_thread| of_thread[2 * round]).max();
+        for of_thread in &times {
+            assert_eq!(Some(of_thread[2 * round + 1] - 1), last, "round {round}");
+        }
+    }
+}
+
+/// The timestamps of a thread's events, from a dump: each is one above that before, but for what pairs say.
+fn timestamps(dump: &str, thread: &str) -> Vec<u64> {
+    let lines = || dump.lines().filter_map(|line| line.strip_prefix(thread)?.strip_prefix(' '));
+    let begins = lines().find(|line| line.starts_with("thread ")).expect("the thread is told");
+    let field = |name: &str| begins.split(' ').find_map(|word| word.strip_prefix(name)?.parse::<u64>().ok());
+    let (events, mut clock) = (field("events=").expect("events"), field("start_clock=").expect("a clock"));
+    let mut jumps = std::collections::BTreeMap::new();
+    for line in lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        if let [event, time, "pair", _] = words[..] {
+            jumps.insert(event.parse::<u64>().expect("an event"), time.parse::<u64>().expect("a clock"));
+        }
+    }
+    let next = |event| {
+        clock = jumps.get(&event).copied().unwrap_or(clock + 1);
+        clock
+    };
+    (0..events).map(next).collect()
+}

@@ -33,7 +33,6 @@ use crate::environment::generated;
 use crate::object::{Cell, pack, unpack};
 use crate::races;
 use crate::report::{self, Met};
-use crate::rounds::Barrier;
 use crate::runtime;
 use crate::thread::{self, Thread};
 use crate::writer;
@@ -228,18 +227,17 @@ pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
     }
 }
 
-/// The same for a departure from a barrier, which follows the arrivals of its round and leaves nothing.
-pub fn leave_barrier(barrier: &Barrier<'_>) {
-    races::event(Kind::Depart, &[barrier.cell]);
-    if leave_quietly(Kind::Depart) {
+/// The same for an event that follows the object's last one and leaves nothing there.
+pub fn leave_unseen(kind: Kind, cell: &Cell) {
+    races::event(kind, &[cell]);
+    if leave_quietly(kind) {
         return;
     }
     let thread = acting();
     if thread.replay.rule == Rule::Learning {
-        let arrived = thread.replay.clock;
-        thread.learn(barrier.last_arrival(arrived));
+        thread.learn(cell.last.load(Ordering::Acquire));
     }
-    complete(thread, Kind::Depart);
+    complete(thread, kind);
 }
 
 /// Completes an event by the learnt order of which nothing is recorded.

@@ -31,8 +31,6 @@ pub struct Rounds {
     crowded: AtomicU32,
     /// Where the clock stood when the last round was complete that somebody has departed from.
     complete: AtomicU64,
-    /// What was read with it, or later.
-    with: AtomicU64,
 }
 
 impl Rounds {
@@ -40,14 +38,14 @@ impl Rounds {
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         let [inside, crowded] = [AtomicU32::new(0), AtomicU32::new(0)];
-        Self { inside, crowded, complete: AtomicU64::new(0), with: AtomicU64::new(0) }
+        Self { inside, crowded, complete: AtomicU64::new(0) }
     }
 
     /// Nobody has come.
     #[cfg(loom)]
     pub fn new() -> Self {
         let [inside, crowded] = [AtomicU32::new(0), AtomicU32::new(0)];
-        Self { inside, crowded, complete: AtomicU64::new(0), with: AtomicU64::new(0) }
+        Self { inside, crowded, complete: AtomicU64::new(0) }
     }
 
     /// A thread is about to arrive, and to count that on the clock.
@@ -58,24 +56,21 @@ impl Rounds {
     }
 
     /// Where the clock stood when the round was complete, or later, for a thread behind the barrier whose arrival made it
-    /// `arrived`; and what else was read then, or later. It may come back to the barrier when this has returned, not before.
+    /// `arrived`. It may come back to the barrier when this has returned, not before.
     ///
-    /// `read` reads both. The clock must never go back.
-    pub fn completed(&self, arrived: u64, read: impl Fn() -> (u64, u64)) -> (u64, u64) {
+    /// `clock` reads the clock, which must never go back.
+    pub fn completed(&self, arrived: u64, clock: impl Fn() -> u64) -> u64 {
         loop {
             let before = self.complete.load(Ordering::SeqCst);
-            let now = read();
+            let now = clock();
             let value = if self.crowded.load(Ordering::SeqCst) != 0 {
                 now
             } else if before >= arrived {
-                (before, self.with.load(Ordering::SeqCst))
-            } else {
-                // Before the clock, so that who sees that sees this. Where another one is first after all, it becomes later.
-                self.with.store(now.1, Ordering::SeqCst);
-                if self.complete.compare_exchange(before, now.0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-                    continue;
-                }
+                before
+            } else if self.complete.compare_exchange(before, now, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 now
+            } else {
+                continue;
             };
             self.inside.fetch_sub(1, Ordering::SeqCst);
             return value;
@@ -105,7 +100,7 @@ mod tests {
                 shared.come(parties as u32);
                 let arrived = clock.fetch_add(1, SeqCst) + 1;
                 barrier.wait();
-                (arrived, shared.completed(arrived, || (clock.load(SeqCst), 0)).0)
+                (arrived, shared.completed(arrived, || clock.load(SeqCst)))
             };
             std::iter::from_fn(|| (given.fetch_add(1, SeqCst) < waits).then(wait)).collect()
         };
@@ -193,12 +188,7 @@ mod interleavings {
             self.shared.come(self.native.2 as u32);
             let arrived = self.clock.fetch_add(1, SeqCst) + 1;
             let round = self.native.wait();
-            let (complete, with) = self.shared.completed(arrived, || {
-                let with = self.clock.load(SeqCst);
-                (self.clock.load(SeqCst), with)
-            });
-            assert!(with >= arrived);
-            (round, arrived, complete)
+            (round, arrived, self.shared.completed(arrived, || self.clock.load(SeqCst)))
         }
     }
 
