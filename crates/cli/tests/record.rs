@@ -206,7 +206,7 @@ int main(void)
 #[test]
 fn who_departs_from_a_barrier_follows_its_round_and_no_later_arrival() {
     let desk = Desk::new();
-    desk.build_with("rounds", BARRIER, &["-pthread", &format!("-DROUNDS={ROUNDS}")]);
+    desk.build_with("rounds", BARRIER, &[&format!("-DROUNDS={ROUNDS}")]);
     assert_eq!(desk.relive(["record", "-q", "-o", "trace", "./rounds"]).status, Some(0));
     let dump = desk.relive(["dump", "trace"]).stdout;
     let times: Vec<Vec<u64>> = ["0.0", "0.1", "0.2"].iter().map(|thread| timestamps(&dump, thread)).collect();

@@ -228,7 +228,7 @@ pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
 }
 
 /// The same for an event that follows the object's last one and leaves nothing there.
-pub fn leave_unseen(kind: Kind, cell: &Cell) {
+pub fn leave_untouched(kind: Kind, cell: &Cell) {
     races::event(kind, &[cell]);
     if leave_quietly(kind) {
         return;

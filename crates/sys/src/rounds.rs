@@ -37,15 +37,13 @@ impl Rounds {
     /// Nobody has come.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        let [inside, crowded] = [AtomicU32::new(0), AtomicU32::new(0)];
-        Self { inside, crowded, complete: AtomicU64::new(0) }
+        Self { inside: AtomicU32::new(0), crowded: AtomicU32::new(0), complete: AtomicU64::new(0) }
     }
 
-    /// Nobody has come.
+    /// Nobody has come; loom's atomics are not const.
     #[cfg(loom)]
     pub fn new() -> Self {
-        let [inside, crowded] = [AtomicU32::new(0), AtomicU32::new(0)];
-        Self { inside, crowded, complete: AtomicU64::new(0) }
+        Self { inside: AtomicU32::new(0), crowded: AtomicU32::new(0), complete: AtomicU64::new(0) }
     }
 
     /// A thread is about to arrive, and to count that on the clock.

@@ -56,7 +56,7 @@ unsafe extern "C" fn wait(barrier: Object, place: usize) -> c_int {
             replay::leave(Kind::Arrive, &[cell], false);
             replay::enter(Kind::Depart, place);
             let result = replay::value().map_or(0, |v| v as c_int);
-            replay::leave_unseen(Kind::Depart, cell);
+            replay::leave_untouched(Kind::Depart, cell);
             result
         }
     }
