@@ -66,6 +66,10 @@ enum RecordKind {
     Wait,
     /// The event before began an operation on a stream
     Stream,
+    /// A lock follows an old event of another thread
+    Behind,
+    /// Locks follow the thread's own events
+    Own,
     /// How many events were on objects of one kind
     Tally,
     /// A system call
@@ -84,6 +88,8 @@ impl RecordKind {
             Record::Cancelled { .. } => Self::Cancelled,
             Record::Wait { .. } => Self::Wait,
             Record::Stream => Self::Stream,
+            Record::Behind { .. } => Self::Behind,
+            Record::Own => Self::Own,
             Record::Tally { .. } => Self::Tally,
             Record::Call { .. } => Self::Call,
         }
@@ -100,6 +106,8 @@ impl RecordKind {
             Self::Cancelled => "cancelled",
             Self::Wait => "wait",
             Self::Stream => "stream",
+            Self::Behind => "behind",
+            Self::Own => "own",
             Self::Tally => "tally",
             Self::Call => "call",
         }
@@ -253,7 +261,8 @@ fn record_fields(record: &Record) -> Fields {
         Record::Signal { number, calls } => vec![("number", number.into()), ("calls", calls.into())],
         Record::Cancelled { calls } => vec![("calls", calls.into())],
         Record::Wait { thread, events } => vec![("for_thread", thread.into()), ("for_events", events.into())],
-        Record::Stream => Vec::new(),
+        Record::Stream | Record::Own => Vec::new(),
+        Record::Behind { gap } => vec![("gap", gap.into())],
         Record::Tally { family, count } => vec![("family", family.name().into()), ("count", count.into())],
         Record::Call { number, result, bytes, .. } => {
             let known = relive_calls::find(number.into())

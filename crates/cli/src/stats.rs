@@ -171,7 +171,13 @@ fn thread(
             }
             Record::Won { .. } => stats.once += 1,
             Record::Signal { .. } | Record::Cancelled { .. } => stats.signals += 1,
-            Record::Hash(_) | Record::Wait { .. } | Record::Stream | Record::Tally { .. } | Record::Call { .. } => {}
+            Record::Hash(_)
+            | Record::Wait { .. }
+            | Record::Stream
+            | Record::Behind { .. }
+            | Record::Own
+            | Record::Tally { .. }
+            | Record::Call { .. } => {}
         }
     }
     stats.contention = share(stats.jumps, events);

@@ -237,3 +237,24 @@ fn timestamps(dump: &str, thread: &str) -> Vec<u64> {
     };
     (0..events).map(next).collect()
 }
+
+/// A lock that follows another thread's event says so, unless such locks are frequent; and all others then need not.
+#[test]
+fn a_lock_tells_whether_it_follows_another_thread() {
+    let desk = Desk::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/lock");
+    let source = std::fs::read_to_string(format!("{folder}/whom.c")).unwrap();
+    desk.build_with("whom", &source, &["-I", folder]);
+    let told = |ahead: &str| {
+        assert_eq!(desk.relive(["record", "-q", "-o", "trace", "./whom", ahead]).status, Some(0));
+        let dump = desk.relive(["dump", "trace"]).stdout;
+        std::fs::remove_dir_all(desk.path("trace")).unwrap();
+        let of_first = dump.lines().filter_map(|line| line.strip_prefix("0 "));
+        let records = of_first.map(|line| line.split(' ').skip(2).collect::<Vec<_>>().join(" "));
+        records.filter(|record| record == "own" || record.starts_with("behind")).collect::<Vec<_>>()
+    };
+    // The mutex that was handed on is told because of the `own` before it, the one behind that need not be.
+    assert_eq!(told("1000"), ["behind gap=256", "own", "behind gap=256"]);
+    // Never so many locks without another thread's that it would pay to say so.
+    assert_eq!(told("40"), ["behind gap=16"]);
+}

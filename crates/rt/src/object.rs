@@ -17,7 +17,8 @@ use relive_sys::syscall::OURS;
 pub struct Cell {
     /// Lamport clock.
     pub clock: AtomicU64,
-    /// In a replay: thread and number of the last event, see [`pack`]. In a recording: the last locker of a robust mutex.
+    /// In a replay: thread and number of the last event, see [`pack`]. In a recording: thread of the last event of
+    /// a mutex that keeps the cell in itself, or the last locker of a robust one.
     pub last: AtomicU64,
 }
 
@@ -92,6 +93,12 @@ pub fn is_internal(found: &Cell) -> bool {
 /// The clock of one of libc's inner states.
 pub fn internal(object: Internal) -> &'static Cell {
     cell(object as usize * 64)
+}
+
+/// What a recording keeps in [`Cell::last`] for a thread, beside a clock that is not 0.
+#[inline(always)]
+pub const fn mark(thread: u32) -> u64 {
+    thread as u64
 }
 
 const EVENT_BITS: u32 = 40;

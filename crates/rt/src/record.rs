@@ -18,18 +18,21 @@
 //! deliver a signal that was put off) raises the thread's attention word, which
 //! closes the fast path, so that it asks one question only.
 
+mod locks;
+
 use crate::environment::generated;
 use crate::object::Cell;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
 use crate::writer;
 use core::sync::atomic::{AtomicU64, Ordering};
+pub use locks::{have, locked, try_jump, try_locked, try_own};
 use relive_order::hash::CHECK_INTERVAL;
 use relive_order::kind::Family;
 use relive_order::{CheckHash, Kind, stamp, stamp_two};
 use relive_sys::tls;
-use relive_trace::layout::{CHUNK_HEADER_BYTES, ChunkHeader};
-use relive_trace::record::{Record, compact_pair};
+use relive_trace::layout::ChunkHeader;
+use relive_trace::record::Record;
 
 /// Why the next event takes the slow path.
 pub mod attention {
@@ -87,7 +90,12 @@ pub fn header() -> *mut ChunkHeader {
 /// As for [`exclusive`].
 #[inline(always)]
 pub unsafe fn try_exclusive(clock: *mut u64, kind: Kind) -> bool {
-    let h = header();
+    // SAFETY: the caller's promise; the header is this thread's.
+    unsafe { try_exclusive_at(header(), clock, kind) }
+}
+
+#[inline(always)]
+unsafe fn try_exclusive_at(h: *mut ChunkHeader, clock: *mut u64, kind: Kind) -> bool {
     if h.is_null() {
         return false;
     }
@@ -101,36 +109,6 @@ pub unsafe fn try_exclusive(clock: *mut u64, kind: Kind) -> bool {
         (*h).hash = CheckHash((*h).hash).then(kind).0;
         (*h).clock = thread_clock + 1;
         (*h).events = events;
-    }
-    true
-}
-
-/// The same for an object that is ahead by so little that the jump fits one byte of the stream.
-///
-/// The caller holds a lock that others wait for: what the general way through [`exclusive`] takes longer (30 ns) is
-/// enough to let critical sections of that length meet more often, and sleep.
-///
-/// # Safety
-/// As for [`exclusive`].
-#[inline(always)]
-pub unsafe fn try_jump(clock: *mut u64, kind: Kind) -> bool {
-    let h = header();
-    if h.is_null() {
-        return false;
-    }
-    let thread = thread::current();
-    // SAFETY: the caller owns the clock; the header is this thread's. The byte lies inside the chunk, as checked.
-    unsafe {
-        let (seen, events) = ((*h).events, (*h).events + 1);
-        let Some(byte) = compact_pair(seen - thread.stored, (*clock).wrapping_sub((*h).clock)) else { return false };
-        if (*h).used >= (*h).size - CHUNK_HEADER_BYTES || events.is_multiple_of(CHECK_INTERVAL) {
-            return false;
-        }
-        h.cast::<u8>().add((CHUNK_HEADER_BYTES + (*h).used) as usize).write(byte);
-        (*h).used += 1;
-        thread.stored = events;
-        *clock += 1;
-        commit(h, *clock, kind);
     }
     true
 }
@@ -332,6 +310,7 @@ fn store_hash() {
     // SAFETY: the thread's live chunk; `commit` has just written it.
     let hash = unsafe { (*thread.header).hash };
     writer::append(thread, Record::Hash(hash));
+    locks::hash_stored(thread);
 }
 
 #[inline(never)]

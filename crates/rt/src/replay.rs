@@ -24,22 +24,23 @@ mod creation;
 pub mod cursor;
 mod end;
 mod entering;
+mod learning;
 pub mod signals;
 mod stops;
 pub mod strike;
 pub mod turn;
 
 use crate::environment::generated;
-use crate::object::{Cell, pack, unpack};
+use crate::object::{Cell, pack};
 use crate::races;
 use crate::report::{self, Met};
 use crate::runtime;
 use crate::thread::{self, Thread};
-use crate::writer;
 use core::sync::atomic::Ordering;
 use cursor::Cursor;
 use end::past_the_end_of_calls;
 pub use end::{busy, failed};
+use entering::Locks;
 pub use entering::{enter, enter_at, enter_holding};
 use relive_order::{CheckHash, Kind};
 use relive_trace::control::{TurnSlot, cause, flag, turn as state};
@@ -76,7 +77,7 @@ enum Rule {
 #[derive(Debug)]
 pub struct Replay {
     slot: Option<&'static TurnSlot>,
-    /// Pairs only: how the clock grows.
+    /// How the clock grows, and what locks follow.
     order: Cursor,
     /// Everything else: results, runs, hashes.
     values: Cursor,
@@ -95,6 +96,7 @@ pub struct Replay {
     /// It has waited in vain for the turn of something that needs none.
     hurries: bool,
     rule: Rule,
+    locks: Locks,
     /// By the learnt order: no record of any kind stands before this event, and it is not behind the last one.
     /// A lower bound: cursors only move on.
     quiet_until: u64,
@@ -126,6 +128,7 @@ impl Replay {
             joined: false,
             hurries: false,
             rule: Rule::Timestamps,
+            locks: Locks::Unknown,
             quiet_until: 0,
             stop: None,
             sleeps: (0, 0),
@@ -151,7 +154,7 @@ impl Replay {
         let stream = plan.stream(recorded);
         *self = Self::idle();
         self.slot = Some(&runtime::turns()[index as usize]);
-        self.values = Cursor::new(stream, |r| !matches!(r, Record::Pair { .. }) && !calls::is_full_sleep(r));
+        self.values = Cursor::new(stream, |r| !cursor::is_order(r) && !calls::is_full_sleep(r));
         self.derived = Cursor::new(plan.derived(recorded), |_| true);
         self.total = recorded.events;
         self.finished_in_recording = recorded.finished != 0;
@@ -164,9 +167,10 @@ impl Replay {
             Rule::Timestamps
         };
         if self.rule != Rule::Derived {
-            self.order = Cursor::new(stream, |r| matches!(r, Record::Pair { .. }));
+            self.order = Cursor::new(stream, cursor::is_order);
         }
         self.stop = stops::Due::of(index);
+        self.locks = Locks::at_start();
         self.foresee();
         self.look_ahead();
     }
@@ -201,6 +205,10 @@ impl Replay {
     }
 
     fn foresee(&mut self) {
+        while self.order.at(self.events) == Some(Record::Own) {
+            self.locks = Locks::at_start();
+            self.order.advance();
+        }
         self.next_time = if self.events == self.total {
             u64::MAX
         } else {
@@ -281,7 +289,10 @@ fn complete(thread: &mut Thread, kind: Kind) {
     r.clock = time;
     r.events += 1;
     r.joined = false;
-    if matches!(r.order.at(r.events - 1), Some(Record::Pair { .. })) {
+    if let Some(told) = r.order.at(r.events - 1) {
+        if matches!(told, Record::Behind { .. }) && r.locks == Locks::Own {
+            r.locks = Locks::OwnOrOld;
+        }
         r.order.advance();
     }
     r.foresee();
@@ -458,39 +469,5 @@ impl Thread {
         if r.values.malformed() || r.order.malformed() || r.derived.malformed() {
             report::diverge_plain(cause::MALFORMED, self.index, Some(kind), r.events, place);
         }
-    }
-
-    /// What costs nothing and catches a wrong object: its clock must explain the recorded jump.
-    fn check_clock(&self, kind: Kind, cell: &Cell, time: u64) {
-        let object = cell.clock.load(Ordering::Acquire);
-        let jumped = time > self.replay.clock + 1;
-        let may_have_joined = self.replay.joined || self.finished;
-        let wrong = object >= time || (jumped && !may_have_joined && object + 1 != time);
-        if wrong {
-            report::diverge(Met {
-                cause: cause::CLOCK,
-                thread: self.index,
-                did: Some(kind),
-                event: self.replay.events,
-                expected: time,
-                found: object,
-                place: self.replay.slot().place.load(Ordering::Relaxed) as usize,
-                object: core::ptr::from_ref(cell).addr(),
-            });
-        }
-    }
-
-    /// Writes down that this event follows the object's last one, unless that is known already.
-    fn learn(&mut self, before: u64) {
-        let Some((other, events)) = unpack(before) else { return };
-        if other == self.index {
-            return;
-        }
-        let known = &mut self.replay.known[other as usize % KNOWN];
-        if known.0 == other && known.1 >= events {
-            return;
-        }
-        *known = (other, events);
-        writer::append(self, Record::Wait { thread: other, events });
     }
 }

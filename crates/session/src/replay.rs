@@ -22,7 +22,7 @@ use crate::watch::{Proc, Stuck, TICK, Verdict, Watch};
 use relive_sys::slice::Short;
 use relive_trace::control::{IN_USE, flag, mode};
 use relive_trace::derived::{DerivedError, DerivedOrder};
-use relive_trace::layout::ENVIRONMENT_SINCE;
+use relive_trace::layout::{ENVIRONMENT_SINCE, LOCKS_SINCE};
 use relive_trace::manifest::{self, Manifest};
 use relive_trace::plan_builder::PlanBuilder;
 use relive_trace::recording::{End, Recording};
@@ -358,7 +358,14 @@ impl Replayer {
         let packed = if self.packed.is_some() { flag::PACKED } else { 0 };
         let kept = if self.images.has_kept() { flag::KEPT } else { 0 };
         let alone = if self.cast.only().is_some() { flag::ALONE } else { 0 };
-        environment | packed | kept | alone | self.instrument.flags | if self.rebuilt { flag::REBUILT } else { 0 }
+        let locks = if self.recording.manifest.format >= LOCKS_SINCE { flag::LOCKS } else { 0 };
+        environment
+            | packed
+            | kept
+            | alone
+            | locks
+            | self.instrument.flags
+            | if self.rebuilt { flag::REBUILT } else { 0 }
     }
 
     fn start(&self, shared: &Shared, held: &Held, capture: bool) -> Result<Child, ReplayError> {

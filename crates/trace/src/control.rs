@@ -91,6 +91,8 @@ pub mod flag {
     /// By timestamps, events need not wait for smaller ones that can't matter to them. Only where a replay that diverges is
     /// tried again without.
     pub const AHEAD: u32 = 1 << 17;
+    /// The recording tells of locks whom they follow; see [`crate::layout::LOCKS_SINCE`].
+    pub const LOCKS: u32 = 1 << 19;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Replay of one process only: the plan says which part each one has.

@@ -22,12 +22,15 @@ use core::ops::RangeInclusive;
 /// First eight bytes of a data file.
 pub const FILE_MAGIC: [u8; 8] = *b"RELIVE\x1a\x01";
 /// Version of everything in this crate that is stored; raised with any change.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 /// Since then the calls that carry something from thread to thread are events where the environment is recorded, and
 /// faults that the program handles are counted: what was recorded with its environment before can't be replayed any more.
 pub const ENVIRONMENT_SINCE: u32 = 3;
+/// Since then recordings tell of locks whether they follow another thread's event ([`crate::record::Record::Behind`]).
+pub const LOCKS_SINCE: u32 = 5;
 /// Versions that a reader takes. Version 1 has no system calls, version 2 less order in them than
-/// [`ENVIRONMENT_SINCE`] says, version 3 no check values of what writes gave away.
+/// [`ENVIRONMENT_SINCE`] says, version 3 no check values of what writes gave away,
+/// version 4 not what [`LOCKS_SINCE`] says.
 pub const READABLE: RangeInclusive<u32> = 1..=FORMAT_VERSION;
 /// Unit of mapping and of growth, in bytes. A chunk never crosses a multiple of it.
 pub const WINDOW_BYTES: u64 = 1 << 20;
@@ -99,6 +102,12 @@ pub struct FileHeader {
 /// `ChunkHeader::flags`: the thread returned from its start routine, called
 /// `pthread_exit` or was cancelled. Destructors may still run events.
 pub const THREAD_FINISHED: u8 = 1;
+/// `ChunkHeader::flags`: locks that follow an old event of another thread may be untold; see [`crate::record::Record::Behind`].
+pub const LOCKS_UNTOLD: u8 = 2;
+/// `ChunkHeader::flags`: there was such a lock since the last check hash.
+pub const LOCKS_MET: u8 = 4;
+/// All bits of `ChunkHeader::flags`.
+pub const CHUNK_FLAGS: u8 = THREAD_FINISHED | LOCKS_UNTOLD | LOCKS_MET;
 
 /// The header of a chunk, one cache line. The live state of the thread stands
 /// here, not in private memory: this is what a kill leaves behind.

@@ -222,7 +222,7 @@ fn check_shape(header: &ChunkHeader) -> Result<usize, Fault> {
     if header.used > capacity(header) {
         return Err(field("payload size", header.used));
     }
-    if header.flags & !crate::layout::THREAD_FINISHED != 0 {
+    if header.flags & !crate::layout::CHUNK_FLAGS != 0 {
         return Err(field("thread flags", header.flags));
     }
     Ok(header.size as usize)

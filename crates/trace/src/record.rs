@@ -19,7 +19,10 @@
 //! 0xC9         tally: varint steps, family, varint count
 //! 0xCA         call: varint steps, varint number, zigzag result, varint bytes, the bytes
 //! 0xCB         call: varint steps, varint number, zigzag result, varint bytes, varint offset in the inputs file
+//! 0xCC         behind: varint steps, varint gap
+//! 0xCD         own: varint steps
 //! 0xD0..=0xDF  stream: steps = byte & 15
+//! 0xE0..=0xFF  behind: steps = byte & 7, gap = 0, 4, 16 or 256 by (byte >> 3) & 3
 //! ```
 //!
 //! A pair is one event: `steps` unit events, then one whose clock jumped by
@@ -27,6 +30,9 @@
 
 use relive_order::Kind;
 use relive_order::kind::Family;
+
+/// By how much a lock's clock is behind the thread's if that need not be told, where such locks are frequent.
+pub const GAP_UNTOLD: u64 = 16;
 
 /// Longest record in bytes, without a call's bytes; a writer makes sure of so much room before it encodes.
 pub const RECORD_BYTES_MAX: usize = 48;
@@ -123,6 +129,14 @@ pub enum Record {
         /// Events, at least 1.
         count: u32,
     },
+    /// The next event, a lock, follows one of another thread, which is so old that the clock does not jump. From here on a
+    /// lock of which nothing is told may follow another thread's event that is [`GAP_UNTOLD`] or more behind.
+    Behind {
+        /// The older event's timestamp is at least so much below the thread's clock; see [`told_gap`].
+        gap: u64,
+    },
+    /// From here on, as from the thread's start, a lock of which nothing is told follows no other thread's event.
+    Own,
     /// A system call was made between the event before and the next one.
     Call {
         /// The kernel's number of it.
@@ -157,9 +171,17 @@ const TAG_STREAM: u8 = 0xC8;
 const TAG_TALLY: u8 = 0xC9;
 const TAG_CALL: u8 = 0xCA;
 const TAG_CALL_INPUTS: u8 = 0xCB;
+const TAG_BEHIND: u8 = 0xCC;
+const TAG_OWN: u8 = 0xCD;
 const TAG_STREAM_COMPACT: u8 = 0xD0;
+const TAG_BEHIND_COMPACT: u8 = 0xE0;
 const STEPS_COMPACT_MAX: u64 = 15;
 const EXTRA_COMPACT_MAX: u64 = 12;
+const BEHIND_STEPS_COMPACT_MAX: u64 = 7;
+/// What one byte tells of a gap: that it is at least so much.
+const GAPS_COMPACT: [u64; 4] = [0, 4, GAP_UNTOLD, 256];
+/// From here on a gap is told exactly.
+const GAP_FAR: u64 = 8192;
 
 /// The encoded bytes of one record.
 #[derive(Clone, Copy, Debug)]
@@ -210,21 +232,47 @@ pub const fn compact_pair(steps: u64, extra: u64) -> Option<u8> {
     }
 }
 
+const fn class_of_gap(gap: u64) -> usize {
+    (gap >= GAPS_COMPACT[1]) as usize + (gap >= GAPS_COMPACT[2]) as usize + (gap >= GAPS_COMPACT[3]) as usize
+}
+
+/// What [`Record::Behind`] says of a gap: so much or less, so that one byte does for most. A replay waits until no other
+/// thread has an event before that point left; more exactly it need not be known, because threads that replay are never
+/// exactly where the recorded ones were.
+#[inline]
+pub const fn told_gap(gap: u64) -> u64 {
+    if gap < GAP_FAR { GAPS_COMPACT[class_of_gap(gap)] } else { gap }
+}
+
+/// The one byte of [`Record::Behind`] for a gap as it is, if it fits one.
+#[inline]
+pub const fn compact_behind(steps: u64, gap: u64) -> Option<u8> {
+    if steps <= BEHIND_STEPS_COMPACT_MAX && gap < GAP_FAR {
+        Some(TAG_BEHIND_COMPACT | (class_of_gap(gap) as u8) << 3 | steps as u8)
+    } else {
+        None
+    }
+}
+
+/// The one byte of a record, if it fits one.
+fn compact(steps: u64, record: Record) -> Option<u8> {
+    match record {
+        Record::Pair { extra } => compact_pair(steps, extra),
+        Record::Behind { gap } if gap == told_gap(gap) => compact_behind(steps, gap),
+        Record::Stream if steps <= STEPS_COMPACT_MAX => Some(TAG_STREAM_COMPACT | steps as u8),
+        _ => None,
+    }
+}
+
 /// Encodes `record` standing `steps` events after the record before it. The bytes of a call whose place is
 /// [`Place::Stream`] are for the caller to append.
 pub fn encode(steps: u64, record: Record) -> Encoded {
     let mut e = Encoded::new();
-    if let Record::Pair { extra } = record
-        && let Some(byte) = compact_pair(steps, extra)
-    {
+    if let Some(byte) = compact(steps, record) {
         e.byte(byte);
         return e;
     }
     let tag = match record {
-        Record::Stream if steps <= STEPS_COMPACT_MAX => {
-            e.byte(TAG_STREAM_COMPACT | steps as u8);
-            return e;
-        }
         Record::Pair { .. } => TAG_PAIR,
         Record::Hash(_) => TAG_HASH,
         Record::Value(_) => TAG_VALUE,
@@ -235,6 +283,8 @@ pub fn encode(steps: u64, record: Record) -> Encoded {
         Record::Wait { .. } => TAG_WAIT,
         Record::Stream => TAG_STREAM,
         Record::Tally { .. } => TAG_TALLY,
+        Record::Behind { .. } => TAG_BEHIND,
+        Record::Own => TAG_OWN,
         Record::Call { place: Place::Stream, .. } => TAG_CALL,
         Record::Call { .. } => TAG_CALL_INPUTS,
     };
@@ -262,7 +312,8 @@ pub fn encode(steps: u64, record: Record) -> Encoded {
             e.varint(thread as u64);
             e.varint(events);
         }
-        Record::Stream => {}
+        Record::Stream | Record::Own => {}
+        Record::Behind { gap } => e.varint(gap),
         Record::Tally { family, count } => {
             e.byte(family as u8);
             e.varint(count as u64);
@@ -346,6 +397,11 @@ impl<'a> Decoder<'a> {
             self.rest = rest;
             return Ok(Some(((first & 15) as u64, Record::Stream)));
         }
+        if first >= TAG_BEHIND_COMPACT {
+            self.rest = rest;
+            let gap = GAPS_COMPACT[(first >> 3 & 3) as usize];
+            return Ok(Some(((first & 7) as u64, Record::Behind { gap })));
+        }
         let mut r = Reader { rest };
         let steps = r.varint()?;
         let record = r.fields(first)?;
@@ -413,6 +469,8 @@ impl Reader<'_> {
             TAG_CANCELLED => Record::Cancelled { calls: self.narrow()? },
             TAG_WAIT => Record::Wait { thread: self.narrow()?, events: self.varint()? },
             TAG_STREAM => Record::Stream,
+            TAG_BEHIND => Record::Behind { gap: self.varint()? },
+            TAG_OWN => Record::Own,
             TAG_TALLY => {
                 let family = *Family::ALL.get(self.byte()? as usize).ok_or(Malformed::Range)?;
                 Record::Tally { family, count: self.positive()? }

@@ -52,11 +52,18 @@ impl Mutex {
         unsafe { (*m).kind & !INLINE_BITS == 0 }
     }
 
+    /// Where a mutex that keeps its cell in itself does so.
+    #[inline(always)]
+    fn inline_cell(m: *mut Mutex) -> *mut Cell {
+        // SAFETY: the program passed a mutex; nothing is read.
+        unsafe { (&raw mut (*m).clock).cast::<Cell>() }
+    }
+
     /// The clock of a mutex.
     pub(crate) fn cell<'a>(m: *mut Mutex) -> &'a Cell {
         if Self::has_inline_clock(m) {
             // SAFETY: sixteen free bytes of the mutex, aligned to eight.
-            unsafe { &*(&raw const (*m).clock).cast::<Cell>() }
+            unsafe { &*Self::inline_cell(m) }
         } else {
             sharing::cell(m as usize, Self::kind_bits(m) & SHARED != 0)
         }
@@ -95,8 +102,8 @@ impl Mutex {
 /// Records that the calling thread now holds `m`.
 unsafe fn record_held(m: *mut Mutex, kind: Kind) {
     if Mutex::has_inline_clock(m) {
-        // SAFETY: the calling thread holds the mutex, and with it the clock.
-        unsafe { record::exclusive(&raw mut (*m).clock, kind) };
+        // SAFETY: the calling thread holds the mutex, and with it the cell.
+        unsafe { record::locked(Mutex::inline_cell(m), kind) };
     } else {
         record::shared(&Mutex::cell(m).clock, kind);
     }
@@ -206,7 +213,7 @@ pub(crate) unsafe extern "C" fn lock(m: *mut Mutex, place: usize) -> c_int {
             wait_briefly(m);
         }
         let result = real::known::mutex_lock(m.cast());
-        if result == 0 && record::try_exclusive(&raw mut (*m).clock, Kind::Lock) {
+        if result == 0 && record::try_locked(Mutex::inline_cell(m), Kind::Lock) {
             return 0;
         }
         lock_done(m, result)
@@ -219,7 +226,7 @@ unsafe extern "C" fn lock_done(m: *mut Mutex, result: c_int) -> c_int {
     // SAFETY: forwarded; after a success the caller holds the mutex, and with it the clock, which stands inside: `lock`
     // comes here for no other kind.
     let result = unsafe {
-        let taken = result == 0 && record::try_jump(&raw mut (*m).clock, Kind::Lock);
+        let taken = result == 0 && record::try_jump(Mutex::inline_cell(m), Kind::Lock);
         if taken { 0 } else { record_acquired(m, result) }
     };
     core::hint::black_box(result)
@@ -321,7 +328,7 @@ front!(
 pub(crate) unsafe extern "C" fn unlock(m: *mut Mutex, place: usize) -> c_int {
     // SAFETY: the program passed a mutex; a thread with a header runs after our constructor.
     unsafe {
-        if (*m).kind & !(SHARED | 256 | 512) == 0 && record::try_exclusive(&raw mut (*m).clock, Kind::Unlock) {
+        if (*m).kind & !(SHARED | 256 | 512) == 0 && record::try_own(Mutex::inline_cell(m), Kind::Unlock) {
             return real::known::mutex_unlock(m.cast());
         }
         unlock_slow(m, place)
@@ -372,6 +379,7 @@ pub(crate) unsafe fn release(m: *mut Mutex, kind: Kind, place: usize, effect: im
 /// Records that the calling thread is about to release `m`.
 pub(crate) unsafe fn record_release(m: *mut Mutex, kind: Kind) {
     if Mutex::has_inline_clock(m) {
+        record::have(Mutex::cell(m));
         // SAFETY: the calling thread holds the mutex, and with it the clock.
         unsafe { record::exclusive(&raw mut (*m).clock, kind) };
     } else {
@@ -384,6 +392,7 @@ pub(crate) unsafe fn record_wake(m: *mut Mutex, condition: &Cell) {
     if Mutex::has_inline_clock(m) {
         // SAFETY: the calling thread holds the mutex, and with it the clock.
         unsafe { record::exclusive_and_shared(&raw mut (*m).clock, condition, Kind::Wake) };
+        record::have(Mutex::cell(m));
     } else {
         let clock = condition.clock.load(core::sync::atomic::Ordering::Acquire);
         record::shared_joining(&Mutex::cell(m).clock, clock, Kind::Wake);

@@ -6,6 +6,11 @@
 use relive_order::Kind;
 use relive_trace::record::{Decoder, Record};
 
+/// What decides when an event runs, and is no result of it.
+pub fn is_order(record: &Record) -> bool {
+    matches!(record, Record::Pair { .. } | Record::Behind { .. } | Record::Own)
+}
+
 /// Looks one record ahead.
 #[derive(Clone, Debug)]
 pub struct Cursor {
@@ -134,15 +139,19 @@ impl Cursor {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cursor, Kind};
+    use super::{Cursor, Kind, is_order};
     use relive_trace::record::{Record, encode};
 
     fn stream() -> &'static [u8] {
         let mut bytes = Vec::new();
         let run = Record::Run { kind: Kind::Lock, result: 16, count: 3 };
-        for (steps, record) in
-            [(2, Record::Pair { extra: 5 }), (0, run), (0, Record::Pair { extra: 1 }), (4, Record::Hash(9))]
-        {
+        for (steps, record) in [
+            (1, Record::Behind { gap: 16 }),
+            (1, Record::Pair { extra: 5 }),
+            (0, run),
+            (0, Record::Pair { extra: 1 }),
+            (4, Record::Hash(9)),
+        ] {
             bytes.extend_from_slice(encode(steps, record).as_bytes());
         }
         bytes.leak()
@@ -150,8 +159,10 @@ mod tests {
 
     #[test]
     fn two_cursors_agree_on_event_numbers() {
-        let mut order = Cursor::new(stream(), |r| matches!(r, Record::Pair { .. }));
-        let mut values = Cursor::new(stream(), |r| !matches!(r, Record::Pair { .. }));
+        let mut order = Cursor::new(stream(), is_order);
+        let mut values = Cursor::new(stream(), |r| !is_order(r));
+        assert_eq!(order.position(), Some(1));
+        order.advance();
         assert_eq!(order.position(), Some(2));
         order.advance();
         assert_eq!(order.position(), Some(3));

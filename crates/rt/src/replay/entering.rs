@@ -12,6 +12,10 @@
 //! the first rule alone the one that is ahead waits for the other as if they had: two
 //! threads that take tasks from a queue ran by turns.
 //!
+//! - if the recording says of a lock that it follows no other thread's event, it waits for
+//!   nobody; if that it may follow an old one, until others are behind that one
+//!   (`Record::Behind`, `Record::Own`), or until the object's clock shows that it does not.
+//!
 //! But what nobody orders, as accesses that race, or what a forked child finds locked, is
 //! nearest to the recording if all wait for all. So only those replays go ahead so that
 //! are tried again by the first rule alone if they diverge (`flag::AHEAD`).
@@ -20,12 +24,13 @@
 
 use super::end::past_the_end;
 use super::turn::Follows;
-use super::{Rule, acting, deliver_before_event, turn};
+use super::{Replay, Rule, acting, deliver_before_event, turn};
 use crate::object::Cell;
 use crate::runtime;
+use core::sync::atomic::Ordering;
 use relive_order::Kind;
 use relive_trace::control::flag;
-use relive_trace::record::Record;
+use relive_trace::record::{GAP_UNTOLD, Record};
 
 /// What makes it a thread's turn by timestamps, other than that all others are behind its event.
 #[derive(Clone, Copy, Debug)]
@@ -86,12 +91,67 @@ fn enter_recorded(kind: Kind, place: usize, or: Else<'_>) {
         return;
     }
     let or = if runtime::has_flag(flag::AHEAD) { or } else { Else::Nothing };
-    let follows = match or {
-        Else::Held => return,
-        Else::Next(cell) => Some(Follows { clock: &cell.clock, time: r.next_time }),
-        Else::Nothing => None,
-    };
-    if r.next_time > r.safe && !r.goes_before_its_turn(kind, thread.index) {
-        r.safe = turn::wait_for_time(slot, thread.index, r.next_time, follows).unwrap_or(r.safe);
+    let Some((time, follows)) = r.awaited(kind, or) else { return };
+    if time > r.safe && !r.goes_before_its_turn(kind, thread.index) {
+        let safe = turn::wait_for_time(slot, thread.index, time, follows);
+        r.safe = r.safe.max(safe.unwrap_or(0));
+    }
+}
+
+/// What a lock follows of which nothing is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Locks {
+    /// No other thread's event.
+    Own,
+    /// Perhaps one of another thread that is [`GAP_UNTOLD`] or more behind.
+    OwnOrOld,
+    /// Perhaps any one.
+    Unknown,
+}
+
+impl Locks {
+    /// At a thread's start.
+    pub(super) fn at_start() -> Self {
+        if runtime::has_flag(flag::LOCKS) { Self::Own } else { Self::Unknown }
+    }
+
+    fn gap(self) -> u64 {
+        match self {
+            Self::Own => u64::MAX,
+            Self::OwnOrOld => GAP_UNTOLD,
+            Self::Unknown => 0,
+        }
+    }
+}
+
+impl Replay {
+    /// If the next event follows another thread's on its object, that one's timestamp is at least so much below this
+    /// thread's clock; `u64::MAX` if it follows none.
+    pub(super) fn gap(&self, kind: Kind) -> u64 {
+        match self.order.at(self.events) {
+            Some(Record::Behind { gap }) => gap,
+            None if kind == Kind::Lock => self.locks.gap(),
+            _ => 0,
+        }
+    }
+
+    /// Below which timestamp no other thread may have an event left when the next event runs, and what ends the wait for
+    /// that sooner; `None` if it need not wait at all.
+    fn awaited<'a>(&self, kind: Kind, or: Else<'a>) -> Option<(u64, Option<Follows<'a>>)> {
+        let time = self.next_time;
+        match or {
+            Else::Nothing => Some((time, None)),
+            Else::Held => None,
+            Else::Next(cell) => match self.gap(kind) {
+                0 => Some((time, Some(Follows { clock: &cell.clock, time }))),
+                u64::MAX => None,
+                // The other thread's event has at most this thread's clock, which is one less than `time`, less the gap. If
+                // the object's last one is not that old, it is the thread's own, and nothing comes in between.
+                gap => {
+                    let old = time.saturating_sub(gap);
+                    (cell.clock.load(Ordering::Acquire) < old).then_some((old, None))
+                }
+            },
+        }
     }
 }

@@ -169,7 +169,7 @@ fn what_no_writer_leaves_is_named() {
     };
     assert_eq!(forged(&|h| h.size = 1024), Fault::Field { field: "chunk size", value: 1024 });
     assert_eq!(forged(&|h| h.used = 193), Fault::Field { field: "payload size", value: 193 });
-    assert_eq!(forged(&|h| h.flags = 2), Fault::Field { field: "thread flags", value: 2 });
+    assert_eq!(forged(&|h| h.flags = 8), Fault::Field { field: "thread flags", value: 8 });
     assert_eq!(forged(&|h| h.thread = 1), Fault::Field { field: "main thread", value: 0 });
     assert_eq!(forged(&|h| h.clock = 12), Fault::Clock { thread: 0, computed: 10, stored: 12 });
     assert_eq!(forged(&|h| h.events = 2), Fault::Clock { thread: 0, computed: 11, stored: 10 });

@@ -10,7 +10,7 @@ use relive_order::kind::Family;
 use relive_trace::layout::{NONE, end};
 use relive_trace::manifest::{Binary, FileEntry, Manifest, Outcome, State};
 use relive_trace::reader::{DataFile, Series, checksum};
-use relive_trace::record::{Place, Record};
+use relive_trace::record::{Place, Record, told_gap};
 use relive_trace::recording::Recording;
 use std::path::Path;
 
@@ -135,6 +135,9 @@ pub(crate) fn notes() -> impl Strategy<Value = Record> {
         (any::<u8>(), any::<u32>()).prop_map(|(number, calls)| Record::Signal { number, calls }),
         any::<u32>().prop_map(|calls| Record::Cancelled { calls }),
         Just(Record::Stream),
+        Just(Record::Own),
+        (0..20_000u64, any::<bool>())
+            .prop_map(|(gap, told)| Record::Behind { gap: if told { told_gap(gap) } else { gap } }),
         (any::<u16>(), any::<i64>(), any::<u32>(), any::<u64>()).prop_map(|(number, result, bytes, offset)| {
             Record::Call { number, result, bytes, place: Place::Inputs(offset) }
         }),

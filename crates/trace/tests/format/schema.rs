@@ -103,13 +103,16 @@ fn the_record_tags_are_as_published() {
         ("tally", Record::Tally { family: Family::Once, count: 1 }),
         ("call", Record::Call { number: 0, result: 0, bytes: 0, place: Place::Stream }),
         ("call, apart", Record::Call { number: 0, result: 0, bytes: 0, place: Place::Inputs(0) }),
+        ("behind", Record::Behind { gap: 0 }),
+        ("own", Record::Own),
     ];
     let rows = table("Records");
     assert_eq!((rows[0][0].as_str(), rows[0][1].as_str()), ("00 to BF", "pair, compact"));
-    let last = rows.len() - 1;
-    assert_eq!((rows[last][0].as_str(), rows[last][1].as_str()), ("D0 to DF", "stream, compact"));
-    assert_eq!(rows.len(), records.len() + 2);
-    for (row, (name, record)) in rows[1..last].iter().zip(records) {
+    let (last, compact) = (rows.len() - 1, rows.len() - 2);
+    assert_eq!((rows[compact][0].as_str(), rows[compact][1].as_str()), ("D0 to DF", "stream, compact"));
+    assert_eq!((rows[last][0].as_str(), rows[last][1].as_str()), ("E0 to FF", "behind, compact"));
+    assert_eq!(rows.len(), records.len() + 3);
+    for (row, (name, record)) in rows[1..compact].iter().zip(records) {
         // So many steps that no compact form will do.
         let tag = format!("{:02X}", encode(99, record).as_bytes()[0]);
         assert_eq!((row[0].as_str(), row[1].as_str()), (tag.as_str(), name));
