@@ -52,7 +52,7 @@ static void *opens(void)
             pause_for(10000);
         }
         // Whoever shut it may still be in its lock.
-        pause_for(200000);
+        pause_for(5000000);
         must(pthread_mutex_unlock(&turn));
     }
     return NULL;

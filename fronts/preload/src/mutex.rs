@@ -366,8 +366,9 @@ pub(crate) unsafe fn release(m: *mut Mutex, kind: Kind, place: usize, effect: im
             let robust = Mutex::is_robust(m).then(|| Mutex::cell(m));
             // The clock may not be touched once the mutex is free: its memory may be reused at once. In a replay
             // nobody can take the mutex before this event is complete, so the order of the two is free.
+            let (cell, exact) = (Mutex::cell(m), Mutex::exact(m));
             let result = effect();
-            replay::leave(kind, &[Mutex::cell(m)], Mutex::exact(m));
+            replay::leave(kind, &[cell], exact);
             if let Some(cell) = robust {
                 races::robust(cell, false);
             }
