@@ -53,7 +53,7 @@ pub unsafe fn try_locked(cell: *mut Cell, kind: Kind) -> bool {
         if gap < if other { untold } else { 0 } || events.is_multiple_of(CHECK_INTERVAL) {
             return false;
         }
-        let met = flags | u8::from(other) * LOCKS_MET;
+        let met = flags | (u8::from(other) * LOCKS_MET);
         if met != flags {
             (*h).flags = met;
         }
