@@ -20,6 +20,7 @@ mod objects;
 mod threads;
 
 use crate::clock::{Clock, Floor};
+use crate::epoch::Epoch;
 use alloc::vec::Vec;
 use barriers::Barriers;
 use objects::{Objects, Shard};
@@ -148,18 +149,29 @@ impl Clocks {
 
     /// A mutex, spin lock or write lock is about to be released, a semaphore raised, a condition signalled, a once
     /// finished. Releases that do not know of each other accumulate.
-    pub fn release(&self, thread: u32, key: u64) {
-        self.release_in(&mut self.objects.shard(key), thread, key);
+    ///
+    /// Returns the segment that ended, if all that was left at the object is known to whoever [knows](Clocks::knows) it:
+    /// until another release there, an acquire of such a thread would change nothing.
+    pub fn release(&self, thread: u32, key: u64) -> Option<Epoch> {
+        self.release_in(&mut self.objects.shard(key), thread, key)
+    }
+
+    /// Whether a segment happened before the current one of a thread, or is that.
+    #[inline]
+    pub fn knows(&self, thread: u32, segment: Epoch) -> bool {
+        self.threads.knows(thread, segment)
     }
 
     #[inline]
-    fn release_in(&self, shard: &mut Shard, thread: u32, key: u64) {
+    fn release_in(&self, shard: &mut Shard, thread: u32, key: u64) -> Option<Epoch> {
         let clock = self.threads.advance(thread);
         let object = self.objects.make(shard, key);
         if object.shared.as_ref().is_some_and(|shared| clock.covers(shared)) {
             object.shared = None;
         }
         objects::accumulate(&mut object.exclusive, &clock);
+        let all = object.shared.is_none() && object.exclusive.as_ref().is_some_and(|left| left.epoch == clock.epoch);
+        all.then_some(clock.epoch)
     }
 
     /// A read lock is about to be released: the next writer will know, readers will not.
@@ -181,15 +193,8 @@ impl Clocks {
     pub fn transfer(&self, thread: u32, key: u64) {
         let mut shard = self.objects.shard(key);
         // The caller handed the segment over as before any release; what the acquire ended is that segment.
-        if self.acquire_in(&shard, thread, key).is_some() {
-            self.threads.handed_over(thread);
-        }
+        drop(self.acquire_in(&shard, thread, key));
         self.release_in(&mut shard, thread, key);
-    }
-
-    /// What a segment did that an acquire of this thread ended was handed over.
-    pub fn handed_over(&self, thread: u32) {
-        self.threads.handed_over(thread);
     }
 
     /// A thread arrives at a barrier: a release to the departures of this round. `parties` is how many threads make a
@@ -220,12 +225,19 @@ impl Clocks {
     /// What all threads that run know. Segments that have ended must have been handed over before it is used, because
     /// what they may race with is no longer held back by their threads. Its cost is the square of the number of threads.
     pub fn floor(&self) -> Floor {
-        self.threads.floor(false).unwrap_or_default()
+        self.threads.floor()
     }
 
-    /// The same, if no thread has yet to [hand over](Clocks::handed_over) what it did before it knew what it knows.
-    pub fn settled_floor(&self) -> Option<Floor> {
-        self.threads.floor(true)
+    /// A thread shows the others what it knows, for [`Clocks::shown_floor`]. All segments that it has ended must have been
+    /// handed over.
+    pub fn show(&self, thread: u32) {
+        self.threads.show(thread);
+    }
+
+    /// As [`Clocks::floor`], of what the threads that run knew when they last [showed](Clocks::show) it, or created a
+    /// thread, or began: nobody's present clock is looked at, and what any of them has yet to hand over knows it.
+    pub fn shown_floor(&self) -> Floor {
+        self.threads.shown_floor()
     }
 
     /// Forgets objects and ended threads of which everybody knows all.

@@ -50,12 +50,13 @@ impl Epoch {
         Self::new(self.thread(), self.time() + 1)
     }
 
-    pub(crate) const fn bits(self) -> u64 {
+    /// As a word, which is not 0.
+    pub const fn bits(self) -> u64 {
         self.0
     }
 
     /// What [`Epoch::bits`] gave, with or without the bit of a free.
-    pub(crate) const fn from_bits(bits: u64) -> Self {
+    pub const fn from_bits(bits: u64) -> Self {
         Self(bits & !FREE)
     }
 }

@@ -109,7 +109,9 @@ impl<'m, H: Host> History<'m, H> {
             return;
         }
         let mut cell = self.memory.claim(line, &self.host);
-        if !cell.replace(newer, |epoch| self.memory.all_know(epoch)) {
+        let is_known = |old: Entry| !old.is_free() && self.memory.all_know(old.epoch());
+        let is_covered = |old: Entry| old.is_covered_by(newer) && clock.knows(old.epoch());
+        if !cell.replace(newer, |old| is_covered(old) || is_known(old)) {
             self.visit_all(clock, line, newer, cell, report);
         }
     }

@@ -188,7 +188,7 @@ pub fn ended(word: &AtomicU32, well: bool, place: usize) {
         replay::enter(Kind::OnceDone, place);
         // Before those that wait for the object may go on: what they learn of it is there then. The event itself comes
         // behind the object's change, as in the recording, and lets them know nothing more.
-        races::event(Kind::OnceDone, &[cell]);
+        races::event(Kind::OnceDone, &[cell], false);
     } else {
         record::shared(&cell.clock, Kind::OnceDone);
     }

@@ -21,7 +21,7 @@ use crate::thread::{self, Thread};
 use crate::{arena, chunk, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_order::Kind;
-use relive_sys::{syscall, tls};
+use relive_sys::{barrier, syscall, tls};
 use relive_trace::control::{cause, flag, turn as state};
 use relive_trace::layout::{NONE, stop};
 
@@ -439,7 +439,7 @@ pub fn settle_fork(thread: &mut Thread) {
     tls::set::<{ tls::ATTENTION }>(0);
     let recorded = (runtime::mode() == Mode::Replay).then(|| runtime::plan().thread(heir.index).process);
     FORKED.store(true, Ordering::Relaxed);
-    syscall::membarrier_register();
+    barrier::register();
     if runtime::enter_process(recorded).is_err() {
         runtime::set_mode(Mode::Off);
         return report::line(format_args!(

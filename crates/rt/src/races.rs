@@ -22,6 +22,7 @@ mod content;
 mod dying;
 mod edges;
 mod ending;
+mod hints;
 mod labels;
 mod ledger;
 mod memory;
@@ -53,8 +54,9 @@ static ON: AtomicBool = AtomicBool::new(false);
 /// What a thread did that the detector must know of.
 #[derive(Debug)]
 enum Act<'a> {
-    /// An event with the clocks of its objects, by which they are known here.
-    Event { kind: Kind, cells: &'a [&'a Cell] },
+    /// An event with the clocks of its objects, by which they are known here; of the first one, whether it is one object's
+    /// and one process's alone.
+    Event { kind: Kind, cells: &'a [&'a Cell], exact: bool },
     /// The thread begins.
     Started,
     /// A thread was made, which does not run yet.
@@ -117,11 +119,11 @@ pub fn begin() -> bool {
     begun
 }
 
-/// An event takes effect: in its turn, before another one of its objects may.
+/// An event takes effect: in its turn, before another one of its objects may. `exact` as for [`crate::replay::leave`].
 #[inline(always)]
-pub fn event(kind: Kind, cells: &[&Cell]) {
+pub fn event(kind: Kind, cells: &[&Cell], exact: bool) {
     if is_on() {
-        act(&Act::Event { kind, cells });
+        act(&Act::Event { kind, cells, exact });
     }
 }
 

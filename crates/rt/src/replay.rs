@@ -14,7 +14,8 @@
 //! for. Later replays wait for exactly that, and for nothing else. Most events
 //! then have no record at all: nobody to wait for, no result, no hash due. Such a
 //! quiet stretch is known from its first event on, and each event in it costs a
-//! comparison, a hash step and a store that others can see.
+//! comparison, a hash step and a store that others can see. By timestamps, where the
+//! order of every event is looked at, an event is plain if nothing but that is recorded of it.
 //!
 //! Blocking disappears: the turn implies that a lock is free. Results that order
 //! does not determine are read from the stream.
@@ -97,8 +98,10 @@ pub struct Replay {
     hurries: bool,
     rule: Rule,
     locks: Locks,
-    /// By the learnt order: no record of any kind stands before this event, and it is not behind the last one.
-    /// A lower bound: cursors only move on.
+    /// No record but of the order stands before this event, and it is not behind the last one. A lower bound: cursors
+    /// only move on.
+    plain_until: u64,
+    /// By the learnt order: nor does one of that.
     quiet_until: u64,
     /// A debugger is told when so many events are complete.
     stop: Option<stops::Due>,
@@ -129,6 +132,7 @@ impl Replay {
             hurries: false,
             rule: Rule::Timestamps,
             locks: Locks::Unknown,
+            plain_until: 0,
             quiet_until: 0,
             stop: None,
             sleeps: (0, 0),
@@ -178,17 +182,24 @@ impl Replay {
     /// Looks how far the thread can go without a record.
     fn look_ahead(&mut self) {
         let to = |cursor: &Cursor| if cursor.malformed() { 0 } else { cursor.position().unwrap_or(u64::MAX) };
-        self.quiet_until = match self.rule {
-            Rule::Derived => to(&self.values).min(to(&self.derived)).min(self.total),
-            _ => 0,
-        };
+        self.plain_until = to(&self.values).min(self.total);
         if let Some(due) = &self.stop {
-            self.quiet_until = self.quiet_until.min(due.event());
+            self.plain_until = self.plain_until.min(due.event());
         }
+        if self.order.malformed() || self.derived.malformed() {
+            self.plain_until = 0;
+        }
+        self.quiet_until = if self.rule == Rule::Derived { self.plain_until.min(to(&self.derived)) } else { 0 };
     }
 
-    /// Whether nothing was recorded of the thread's next event, nor stands behind it: it waits for nobody, succeeds,
-    /// and no hash is due.
+    /// Whether of the thread's next event nothing but its order was recorded, and nothing stands behind it: it succeeds,
+    /// no signal comes before or behind it, and no hash is due.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.events + 1 < self.plain_until
+    }
+
+    /// Whether a plain event waits for nobody either.
     #[inline(always)]
     fn is_quiet(&self) -> bool {
         self.events + 1 < self.quiet_until
@@ -229,7 +240,7 @@ impl Replay {
 /// `exact` whether no other object shares the first and its value can be held against the recording.
 #[inline]
 pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
-    races::event(kind, cells);
+    races::event(kind, cells, exact);
     if !leave_quietly(kind) {
         leave_recorded(kind, cells, exact);
     }
@@ -237,7 +248,7 @@ pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
 
 /// The same for an event that follows the object's last one and leaves nothing there.
 pub fn leave_untouched(kind: Kind, cell: &Cell) {
-    races::event(kind, &[cell]);
+    races::event(kind, &[cell], false);
     if leave_quietly(kind) {
         return;
     }
@@ -268,14 +279,19 @@ fn leave_recorded(kind: Kind, cells: &[&Cell], exact: bool) {
     if exact && thread.replay.rule != Rule::Derived {
         thread.check_clock(kind, cells[0], time);
     }
-    for cell in cells {
+    for (index, cell) in cells.iter().enumerate() {
         if thread.replay.rule == Rule::Learning {
             let before = cell.last.swap(pack(thread.index, thread.replay.events + 1), Ordering::AcqRel);
             thread.learn(before);
         }
         // Last of all: whoever waits for it may go on, and do away with the object.
         if thread.replay.rule != Rule::Derived {
-            cell.clock.fetch_max(time, Ordering::AcqRel);
+            if exact && index == 0 {
+                // It is less, as was seen, and nobody else's turn.
+                cell.clock.store(time, Ordering::Release);
+            } else {
+                cell.clock.fetch_max(time, Ordering::AcqRel);
+            }
         }
     }
     complete(thread, kind);
@@ -284,7 +300,7 @@ fn leave_recorded(kind: Kind, cells: &[&Cell], exact: bool) {
 /// What every event that is not quiet comes to, behind what it does to its objects.
 fn complete(thread: &mut Thread, kind: Kind) {
     let r = &mut thread.replay;
-    let time = r.next_time;
+    let (time, plain) = (r.next_time, r.is_plain());
     r.hash = r.hash.then(kind);
     r.clock = time;
     r.events += 1;
@@ -304,6 +320,9 @@ fn complete(thread: &mut Thread, kind: Kind) {
         }
     }
     thread.replay.publish();
+    if plain && !thread.replay.order.malformed() {
+        return;
+    }
     stops::tell_if_due(&mut thread.replay);
     // The handler that follows its event comes first: whatever struck behind it is looked for then.
     if kind == Kind::Deliver {
@@ -324,7 +343,7 @@ pub fn is_last() -> bool {
 /// Whether the next attempt of `kind` failed in the recording, and with which result.
 #[inline]
 pub fn failure(kind: Kind) -> Option<i32> {
-    if acting().replay.is_quiet() {
+    if acting().replay.is_plain() {
         return None;
     }
     signals::deliver_before_operation();
@@ -355,7 +374,7 @@ pub fn fails(kind: Kind) -> bool {
 #[inline]
 pub fn value() -> Option<i64> {
     let r = &mut acting().replay;
-    if r.is_quiet() { None } else { r.recorded_value() }
+    if r.is_plain() { None } else { r.recorded_value() }
 }
 
 /// Takes the record before the next event if `wanted` says so.

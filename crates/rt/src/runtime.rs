@@ -7,7 +7,7 @@
 use crate::handed;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
-use relive_sys::{syscall, tls, valgrind};
+use relive_sys::{barrier, syscall, tls, valgrind};
 use relive_trace::control::{CONTROL_MAGIC, Control, Divergence, IN_USE, ProcessSlot, TurnSlot, flag, mode};
 use relive_trace::layout::FORMAT_VERSION;
 use relive_trace::plan::{PLAN_MAGIC, PlanHeader, PlanProcess, PlanThread};
@@ -133,7 +133,7 @@ pub fn attach(path: &CStr) -> Result<mode_of_session::SessionMode, AttachError> 
     syscall::close(fd as u32);
     let control = mapped?;
     CONTROL.store(control, Ordering::Release);
-    syscall::membarrier_register();
+    barrier::register();
     let mode = mode_of_session::of(session())?;
     if has_flag(flag::ENVIRONMENT) && valgrind::is_emulating() {
         return Err(AttachError::Emulated);

@@ -5,6 +5,7 @@
 //! knows nothing of recording.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
+pub mod barrier;
 pub mod lock;
 pub mod primitive;
 pub mod rounds;

@@ -1,6 +1,10 @@
 //! The runtime's own lock: three states on a futex word (Drepper, *Futexes are
 //! tricky*, mutex 2). It never nests with a lock that the program can hold.
 
+mod favoured;
+
+pub use favoured::{Favoured, Guard as FavouredGuard};
+
 use crate::primitive::{AtomicU32, Ordering, futex_wait, futex_wake};
 use core::cell::UnsafeCell;
 

@@ -10,6 +10,17 @@ mod real {
     pub use core::cell::UnsafeCell;
     pub use core::hint::spin_loop;
     pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+
+    /// What tells the calling thread from all others that live; not 0.
+    #[inline(always)]
+    pub fn own_thread() -> u64 {
+        crate::tls::thread_pointer() as u64
+    }
+
+    /// Lets others have the processor.
+    pub fn yield_now() {
+        crate::syscall::sched_yield();
+    }
 }
 
 #[cfg(loom)]
@@ -18,9 +29,20 @@ mod model {
     pub use loom::hint::spin_loop;
     pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     use loom::sync::{Condvar, Mutex};
+    pub use loom::thread::yield_now;
 
     loom::lazy_static! {
         static ref QUEUE: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+    }
+
+    /// What tells the calling thread from all others that live; not 0.
+    pub fn own_thread() -> u64 {
+        use core::sync::atomic::AtomicU64;
+        static THREADS: AtomicU64 = AtomicU64::new(1);
+        loom::thread_local! {
+            static OWN: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
+        }
+        OWN.with(|own| *own)
     }
 
     /// The kernel's promise: the comparison and going to sleep are one step against any wake.

@@ -55,6 +55,7 @@ pub fn set<const WORD: usize>(value: usize) {
 }
 
 /// The calling thread's `pthread_t`: the thread pointer itself, which the x86-64 ABI keeps at `fs:0`.
+#[inline(always)]
 pub fn thread_pointer() -> usize {
     let value: usize;
     // SAFETY: every thread that runs C code has a thread control block.

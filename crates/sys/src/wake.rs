@@ -4,24 +4,15 @@
 //! A sleeper stores in `wake_at` the smallest value that somebody needs, then
 //! looks at the progress again, then sleeps on `sequence`. A publisher stores its
 //! progress, then looks at `wake_at`. Each needs a full barrier between its store
-//! and its load, or both could miss each other. Publishing is the hot side: where
-//! the kernel has `membarrier`, the sleeper runs the barrier for everybody and
-//! the publisher only keeps the compiler from reordering ([`Barrier::Asymmetric`]).
+//! and its load, or both could miss each other; publishing is the hot side
+//! ([`Barrier`]).
 //!
 //! The publisher resets `wake_at` before it raises `sequence`. So a sleeper whose
 //! threshold was wiped out by the reset has read the old `sequence`, does not fall
 //! asleep, and tries again.
 
-use crate::primitive::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence, futex_wait, futex_wake};
-
-/// Who runs the full barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Barrier {
-    /// Publisher and sleeper each their own.
-    Symmetric,
-    /// The sleeper, for both, through `membarrier`.
-    Asymmetric,
-}
+use crate::barrier::Barrier;
+use crate::primitive::{AtomicU32, AtomicU64, Ordering, futex_wait, futex_wake};
 
 /// One thread's progress as others wait on it. Progress only grows.
 #[derive(Clone, Copy, Debug)]
@@ -42,10 +33,7 @@ impl Progress<'_> {
     /// After `reached` was stored as `value`: wakes those whom it satisfies.
     #[inline(always)]
     pub fn announce(&self, value: u64, barrier: Barrier) {
-        match barrier {
-            Barrier::Asymmetric => compiler_fence(Ordering::SeqCst),
-            Barrier::Symmetric => fence(Ordering::SeqCst),
-        }
+        barrier.light();
         if self.wake_at.load(Ordering::Relaxed) <= value {
             self.wake();
         }
@@ -65,13 +53,7 @@ impl Progress<'_> {
         loop {
             let sequence = self.sequence.load(Ordering::SeqCst);
             self.wake_at.fetch_min(wanted, Ordering::SeqCst);
-            match barrier {
-                #[cfg(not(loom))]
-                Barrier::Asymmetric => {
-                    crate::syscall::membarrier();
-                }
-                _ => fence(Ordering::SeqCst),
-            }
+            barrier.heavy();
             if self.reached.load(Ordering::Acquire) >= wanted {
                 return true;
             }
@@ -88,7 +70,8 @@ impl Progress<'_> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Barrier, Progress, SLEEP_MS};
+    use super::{Progress, SLEEP_MS};
+    use crate::barrier::{self, Barrier};
     use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
     fn hand_over(barrier: Barrier) {
@@ -120,7 +103,7 @@ mod tests {
 
     #[test]
     fn two_threads_in_step_by_membarrier() {
-        if crate::syscall::membarrier_register() {
+        if barrier::register() {
             hand_over(Barrier::Asymmetric);
         }
     }
@@ -128,7 +111,8 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod interleavings {
-    use super::{Barrier, Progress, SLEEP_MS};
+    use super::{Progress, SLEEP_MS};
+    use crate::barrier::Barrier;
     use crate::primitive::{AtomicU32, AtomicU64, Ordering};
     use loom::sync::Arc;
 

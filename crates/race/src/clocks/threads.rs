@@ -1,7 +1,9 @@
 //! The threads' own clocks.
 //!
-//! Each stands behind a lock of its own, which its thread takes and hardly anybody
-//! else: others look at it when they create or join the thread, or ask what all know.
+//! Each stands behind a lock of its own, whose favourite its thread is: others look at it
+//! when they join the thread. What they need more often, to learn what all threads know,
+//! each thread shows them from time to time. What it knew once it knows for good: a floor
+//! below what was shown is low, never wrong.
 //!
 //! Apart from the objects, which only store what threads left.
 
@@ -11,32 +13,37 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use relive_sys::lock::Lock;
+use relive_sys::lock::{Favoured, FavouredGuard, Lock};
 
 /// All threads, by their numbers.
 #[derive(Debug)]
 pub(super) struct Threads {
     seats: Box<[Seat]>,
+    /// Of those that run.
+    shown: Box<[Shown]>,
     /// How many run.
     running: AtomicUsize,
     /// Where [`Threads::are_known`] begins to look.
     unknown: AtomicUsize,
     /// Held while a thread is made, and while all are looked at: one that is not there yet knows less than its creator
-    /// may know a moment later.
+    /// may know, and show, a moment later.
     making: Lock<()>,
 }
 
 /// On lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Seat(Lock<Option<Thread>>);
+struct Seat(Favoured<Option<Thread>>);
+
+/// What a thread has shown of its clock, on lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shown(Lock<Option<Clock>>);
 
 #[derive(Debug)]
 struct Thread {
     clock: Clock,
     state: State,
-    /// It has yet to hand over what it did before it learnt what it knows.
-    behind: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,17 +72,25 @@ impl fmt::Display for Refusal {
     }
 }
 
+#[inline]
+fn announced<'a>(number: u32, seat: &'a mut Option<FavouredGuard<'_, Option<Thread>>>) -> &'a mut Thread {
+    let thread = seat.as_mut().and_then(|seat| seat.as_mut());
+    thread.unwrap_or_else(|| panic!("thread {number} was not announced"))
+}
+
 impl Threads {
     /// Room for threads with numbers below `count`.
     pub(super) fn new(count: u32) -> Self {
         let count = count.min(THREADS_MAX);
-        let seats = (0..count).map(|_| Seat(Lock::new(None))).collect();
-        Self { seats, running: AtomicUsize::new(0), unknown: AtomicUsize::new(0), making: Lock::new(()) }
+        let seats = (0..count).map(|_| Seat(Favoured::new(None))).collect();
+        let shown = (0..count).map(|_| Shown(Lock::new(None))).collect();
+        Self { seats, shown, running: AtomicUsize::new(0), unknown: AtomicUsize::new(0), making: Lock::new(()) }
     }
 
     /// There was no thread.
     pub(super) fn reset(&self) {
         self.seats.iter().for_each(|seat| *seat.0.lock() = None);
+        self.shown.iter().for_each(|shown| *shown.0.lock() = None);
         self.running.store(0, Relaxed);
     }
 
@@ -90,6 +105,7 @@ impl Threads {
         let _making = self.making.lock();
         self.add(child, Some(&self.clock(parent)))?;
         self.advance(parent);
+        self.show(parent);
         Ok(())
     }
 
@@ -110,32 +126,37 @@ impl Threads {
         };
         let first = Clock::new(epoch, Known::NOTHING);
         let others = creator.map_or(Known::NOTHING, |creator| first.both(creator));
-        *thread = Some(Thread { clock: Clock::new(epoch, others), state: State::Running, behind: false });
+        let clock = Clock::new(epoch, others);
+        *self.shown[number as usize].0.lock() = Some(clock.clone());
+        *thread = Some(Thread { clock, state: State::Running });
         self.running.fetch_add(1, Relaxed);
         Ok(())
     }
 
-    /// Uses a thread that was announced.
-    #[inline]
+    /// Uses a thread that was announced, as any thread.
     fn with<R>(&self, number: u32, use_it: impl FnOnce(&mut Thread) -> R) -> R {
-        let mut seat = self.seats.get(number as usize).map(|seat| seat.0.lock());
-        let thread = seat.as_mut().and_then(|seat| seat.as_mut());
-        use_it(thread.unwrap_or_else(|| panic!("thread {number} was not announced")))
+        use_it(announced(number, &mut self.seats.get(number as usize).map(|seat| seat.0.lock())))
     }
 
-    /// Uses one that has not ended either.
+    /// Uses one that has not ended either, as that thread.
     #[inline]
     fn running<R>(&self, number: u32, use_it: impl FnOnce(&mut Thread) -> R) -> R {
-        self.with(number, |thread| {
-            assert!(thread.state != State::Ended, "thread {number} has ended");
-            use_it(thread)
-        })
+        let mut seat = self.seats.get(number as usize).map(|seat| seat.0.lock_often());
+        let thread = announced(number, &mut seat);
+        assert!(thread.state != State::Ended, "thread {number} has ended");
+        use_it(thread)
     }
 
     /// The clock of a running thread.
     #[inline]
     pub(super) fn clock(&self, number: u32) -> Clock {
         self.running(number, |thread| thread.clock.clone())
+    }
+
+    /// Whether a running thread knows a segment.
+    #[inline]
+    pub(super) fn knows(&self, number: u32, segment: Epoch) -> bool {
+        self.running(number, |thread| thread.clock.knows(segment))
     }
 
     /// What a thread has left by now.
@@ -162,18 +183,20 @@ impl Threads {
                 return None;
             }
             let next = Clock::new(own.epoch.next(), own.both(clock));
-            thread.behind = true;
             Some(core::mem::replace(own, next))
         })
     }
 
-    /// What the thread's ended segments did was handed over.
-    pub(super) fn handed_over(&self, number: u32) {
-        self.with(number, |thread| thread.behind = false);
+    /// Shows what a running thread knows.
+    pub(super) fn show(&self, number: u32) {
+        let clock = self.clock(number);
+        *self.shown[number as usize].0.lock() = Some(clock);
     }
 
     pub(super) fn end(&self, number: u32) {
         self.running(number, |thread| thread.state = State::Ended);
+        self.seats[number as usize].0.retire();
+        *self.shown[number as usize].0.lock() = None;
         self.running.fetch_sub(1, Relaxed);
     }
 
@@ -222,14 +245,27 @@ impl Threads {
         found.is_none()
     }
 
-    /// What all know; with `settled`, if nobody has yet to hand over what it did before it knew it.
-    pub(super) fn floor(&self, settled: bool) -> Option<Floor> {
+    /// What all that run have shown.
+    pub(super) fn shown_floor(&self) -> Floor {
         let _making = self.making.lock();
-        let (mut lowest, mut behind) = (Vec::new(), false);
+        let mut lowest: Option<Vec<u64>> = None;
+        for shown in &self.shown {
+            let Some(clock) = shown.0.lock().clone() else { continue };
+            match &mut lowest {
+                Some(lowest) => (0..).zip(lowest).for_each(|(number, time)| *time = (*time).min(clock.time_of(number))),
+                None => lowest = Some((0..self.seats.len() as u32).map(|number| clock.time_of(number)).collect()),
+            }
+        }
+        Floor(lowest.unwrap_or_default())
+    }
+
+    /// What all know.
+    pub(super) fn floor(&self) -> Floor {
+        let _making = self.making.lock();
+        let mut lowest = Vec::new();
         let mut running = false;
         for seat in &self.seats {
             let Some((clock, awaited)) = seat.0.lock().as_ref().filter(|it| it.state != State::Ended).map(|thread| {
-                behind |= thread.behind;
                 let awaited = if let State::Awaits(other) = thread.state { Some(other) } else { None };
                 (thread.clock.clone(), awaited)
             }) else {
@@ -247,7 +283,7 @@ impl Threads {
         if !running {
             lowest = alloc::vec![u64::MAX; self.seats.len()];
         }
-        (!behind || !settled).then_some(Floor(lowest))
+        Floor(lowest)
     }
 
     pub(super) fn sweep(&self, floor: &Floor) {

@@ -10,7 +10,6 @@
 use super::entry::{Entry, Slot};
 use super::lists::List;
 use super::memory::Host;
-use crate::epoch::Epoch;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -91,14 +90,12 @@ impl<'m> Held<'m> {
         self.head = self.head >> LIST_SHIFT << LIST_SHIFT | (count as u64) << COUNT_SHIFT;
     }
 
-    /// Remembers an access where that is simple: all entries are in the cell, and one is of no use any more, because it
-    /// is of the same thread and covered, or because all running threads know it, as `all_know` says; or there is room.
-    /// None of the others is in conflict with it. They may stay, although they may be covered, too: whoever races with
+    /// Remembers an access where that is simple: all entries are in the cell, and one `ends`, or there is room. None of
+    /// those that do not end is in conflict with it. They may stay, although they may be covered, too: whoever races with
     /// what is covered races with this one.
     #[inline]
-    pub(super) fn replace(&mut self, newer: Entry, all_know: impl Fn(Epoch) -> bool) -> bool {
+    pub(super) fn replace(&mut self, newer: Entry, ends: impl Fn(Entry) -> bool) -> bool {
         let [first, second] = &self.cell.entries;
-        let ends = |old: Entry| old.is_covered_by_later(newer) || !old.is_free() && all_know(old.epoch());
         let stays = |old: Entry| !old.concerns(newer) && !old.is_of_same(newer);
         match self.count() {
             0 => {
@@ -118,12 +115,15 @@ impl<'m> Held<'m> {
             }
             2 => {
                 let (one, two) = (first.load(), second.load());
-                if ends(one) && stays(two) {
-                    first.store(newer);
-                } else if ends(two) && stays(one) {
-                    second.store(newer);
-                } else {
-                    return false;
+                match (ends(one), ends(two)) {
+                    // A list goes back with the second entry.
+                    (true, true) if self.list().is_none() => {
+                        first.store(newer);
+                        self.set_count(1);
+                    }
+                    (true, false) if stays(two) => first.store(newer),
+                    (false, true) if stays(one) => second.store(newer),
+                    _ => return false,
                 }
             }
             _ => return false,

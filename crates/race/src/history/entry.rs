@@ -70,17 +70,10 @@ impl Entry {
         Epoch::from_bits(self.stamp)
     }
 
-    /// Whether both are accesses of one thread.
+    /// Whether a later access leaves nothing of it. Freed bytes stay freed.
     #[inline]
-    pub(super) fn is_by_same(self, other: Self) -> bool {
-        Epoch::from_bits(self.stamp).thread() == Epoch::from_bits(other.stamp).thread()
-    }
-
-    /// Whether it is an access of the thread of `newer`, which is later or of the same segment and leaves nothing of it.
-    #[inline]
-    pub(super) fn is_covered_by_later(self, newer: Self) -> bool {
+    pub(super) fn is_covered_by(self, newer: Self) -> bool {
         !self.is_free()
-            && self.is_by_same(newer)
             && self.read & !(newer.read | newer.written) == 0
             && self.written & !newer.written == 0
     }

@@ -249,3 +249,45 @@ fn one_thread_knows_all_when_it_has_seen_the_end_of_each_other_one() {
     clocks.create(0, 3).unwrap();
     assert!(!clocks.knows_all(0));
 }
+
+#[test]
+fn who_knows_the_last_release_knows_all_if_that_says_so() {
+    let clocks = threads(4);
+    let first = clocks.release(1, 7).unwrap();
+    assert!(!clocks.knows(2, first));
+    clocks.release(1, 8);
+    assert!(clocks.acquire(2, 8).is_some());
+    assert!(clocks.knows(2, first) && clocks.acquire(2, 7).is_none());
+    // Two that do not know of each other, and one that knows of both.
+    assert_eq!(clocks.release(3, 7), None);
+    assert!(clocks.acquire(2, 7).is_some());
+    let both = clocks.release(2, 7).unwrap();
+    assert!(clocks.knows(2, both) && !clocks.knows(3, both));
+    // What a reader left is more than the last writer knew.
+    clocks.release_shared(3, 7);
+    assert_eq!(clocks.release(1, 7), None);
+}
+
+#[test]
+fn what_was_shown_is_known_for_good_and_no_more() {
+    let clocks = threads(3);
+    let first = now(&clocks, 1);
+    clocks.release(1, 7);
+    for thread in [0, 2] {
+        assert!(clocks.acquire(thread, 7).is_some());
+    }
+    assert!(clocks.floor().knows(first) && !clocks.shown_floor().knows(first));
+    clocks.show(0);
+    clocks.show(1);
+    assert!(!clocks.shown_floor().knows(first));
+    clocks.show(2);
+    assert!(clocks.shown_floor().knows(first));
+    let second = now(&clocks, 1);
+    clocks.release(1, 7);
+    clocks.end(2);
+    assert!(clocks.acquire(0, 7).is_some());
+    // A creator shows what it knows, and its child begins with that.
+    clocks.create(0, 3).unwrap();
+    clocks.show(1);
+    assert!(clocks.shown_floor().knows(second));
+}

@@ -1,12 +1,14 @@
 //! Who is within the detector, and who is kept out of it: for good by the thread that
 //! ends the process, for a while by one that forks, because the child would have nobody
-//! to give back a lock.
+//! to give back a lock. Every act of a thread comes through here, and hardly one closes
+//! the way: who does so runs the barrier for both sides ([`Barrier`]).
 //!
 //! Apart from the state, whose locks stand behind this one: who is kept out holds none.
 
 use crate::report;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
+use relive_sys::barrier::Barrier;
 use relive_sys::lock::{Guard, Lock};
 use relive_sys::syscall;
 
@@ -21,9 +23,10 @@ pub(super) struct Passage {
     forks: AtomicU32,
     /// It has this.
     fork: Lock<()>,
+    barrier: Barrier,
 }
 
-/// How often a thread is within, at one moment: on a line of its own.
+/// How often a thread is within, at one moment, as that thread alone writes it: on a line of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Seat(AtomicU32);
@@ -35,7 +38,7 @@ pub(super) struct Within<'a>(&'a Seat);
 impl Drop for Within<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.0.store(self.0.0.load(Ordering::Relaxed) - 1, Ordering::Release);
     }
 }
 
@@ -56,7 +59,8 @@ impl Passage {
     /// For threads with indices below `count`.
     pub(super) fn new(count: u32) -> Self {
         let seats = (0..count).map(|_| Seat(AtomicU32::new(0))).collect();
-        Self { seats, closed_by: AtomicU32::new(0), forks: AtomicU32::new(0), fork: Lock::new(()) }
+        let (closed_by, forks) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { seats, closed_by, forks, fork: Lock::new(()), barrier: Barrier::of_process() }
     }
 
     /// The calling thread comes into the detector. Never returns once another one ends the process.
@@ -64,10 +68,11 @@ impl Passage {
     pub(super) fn enter(&self, me: u32) -> Within<'_> {
         let seat = &self.seats[me as usize];
         loop {
-            seat.0.fetch_add(1, Ordering::SeqCst);
+            seat.0.store(seat.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             let within = Within(seat);
+            self.barrier.light();
             let mine = |by: u32| by == 0 || by == me + 1;
-            let (by, forks) = (self.closed_by.load(Ordering::SeqCst), self.forks.load(Ordering::SeqCst));
+            let (by, forks) = (self.closed_by.load(Ordering::Acquire), self.forks.load(Ordering::Acquire));
             if mine(by) && mine(forks) {
                 return within;
             }
@@ -83,6 +88,7 @@ impl Passage {
     pub(super) fn alone(&self, me: u32) -> Alone<'_> {
         let fork = self.fork.lock();
         self.forks.store(me + 1, Ordering::SeqCst);
+        self.barrier.heavy();
         while !self.is_empty(me) {
             syscall::sched_yield();
         }
@@ -91,7 +97,7 @@ impl Passage {
 
     /// Whether no other thread than this one is within.
     pub(super) fn is_empty(&self, me: u32) -> bool {
-        (0..).zip(&self.seats).all(|(index, seat): (u32, _)| index == me || seat.0.load(Ordering::SeqCst) == 0)
+        (0..).zip(&self.seats).all(|(index, seat): (u32, _)| index == me || seat.0.load(Ordering::Acquire) == 0)
     }
 
     /// From here on nobody but the calling thread comes in. Never returns if another one has done the same.
@@ -99,6 +105,7 @@ impl Passage {
         if self.closed_by.compare_exchange(0, me + 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             report::hold();
         }
+        self.barrier.heavy();
     }
 
     /// Takes [`Passage::close`] back.

@@ -12,6 +12,7 @@ use super::passage::Passage;
 use super::robust::Holders;
 use super::second::Second;
 use super::tally::Tally;
+use super::hints::Hints;
 use super::{Act, Pass, Take, alone, labels};
 use crate::object::{self, Cell};
 use crate::runtime;
@@ -50,6 +51,7 @@ pub(super) struct State {
     tally: Tally,
     passage: Passage,
     ending: Ending,
+    hints: Hints,
 }
 
 /// What the first pass has told the launcher.
@@ -92,6 +94,7 @@ impl State {
             tally: Tally::new(pass == Pass::First && runtime::has_flag(flag::SEGMENTS)),
             passage: Passage::new(threads),
             ending: Ending::new(),
+            hints: Hints::new(pass),
         });
         start(&state.clocks, first);
         state.say_of_image(word::BEGUN);
@@ -111,7 +114,7 @@ impl State {
         let _counted = self.tally.one_act();
         match act {
             Act::Started => self.ending.runs(me),
-            Act::Event { kind, cells } => self.event(me, *kind, cells),
+            Act::Event { kind, cells, exact } => self.event(me, *kind, cells, *exact),
             Act::Created(child) => {
                 // The first of all threads is known as late as this.
                 self.ending.runs(me);
@@ -138,6 +141,7 @@ impl State {
             Act::Waits => {
                 self.settle(me);
                 self.hand_over(me);
+                self.clocks.show(me);
             }
             Act::Forked => self.fork(me),
             Act::Fresh(range) => {
@@ -158,14 +162,14 @@ impl State {
         }
     }
 
-    fn event(&self, me: u32, kind: Kind, cells: &[&Cell]) {
+    fn event(&self, me: u32, kind: Kind, cells: &[&Cell], exact: bool) {
         self.settle(me);
         let first = edges::of(kind, cells.first().copied());
         if matches!(first, Edge::Release | Edge::ReleaseEither | Edge::Transfer | Edge::Arrive | Edge::Flush) {
             self.hand_over(me);
         }
-        for cell in cells {
-            self.edge(me, edges::of(kind, Some(cell)), key(cell));
+        for (index, cell) in cells.iter().enumerate() {
+            self.edge(me, edges::of(kind, Some(cell)), cell, exact && index == 0);
         }
         if self.pass == Pass::Second {
             self.second.lock().event(me, kind, cells.first().map_or(0, |cell| key(cell)));
@@ -207,12 +211,14 @@ impl State {
         }
     }
 
-    fn edge(&self, me: u32, edge: Edge, key: u64) {
-        let clocks = &self.clocks;
+    fn edge(&self, me: u32, edge: Edge, cell: &Cell, exact: bool) {
+        let (clocks, key) = (&self.clocks, key(cell));
         if matches!(edge, Edge::Release | Edge::ReleaseEither | Edge::Transfer | Edge::Arrive) {
             self.tally.ends(|| clocks.current(me));
         }
+        let mut known = None;
         let ended = match edge {
+            Edge::Acquire if self.hints.is_known(clocks, me, cell) => None,
             Edge::Acquire => clocks.acquire(me, key),
             Edge::AcquireShared => clocks.acquire_shared(me, key),
             Edge::AcquireAsWriter => {
@@ -225,7 +231,7 @@ impl State {
                 None
             }
             Edge::Release | Edge::ReleaseEither => {
-                clocks.release(me, key);
+                known = clocks.release(me, key).filter(|_| exact);
                 None
             }
             Edge::Transfer => {
@@ -239,16 +245,17 @@ impl State {
             }
             Edge::Flush | Edge::Nothing => None,
         };
+        if !matches!(edge, Edge::Acquire | Edge::AcquireShared | Edge::Flush | Edge::Nothing) {
+            self.hints.set(cell, known);
+        }
         self.ended(me, ended);
     }
 
-    /// An acquire of this thread has ended a segment with this clock. It knows more than its segment did: until that is
-    /// handed over, nobody takes for known what it knows.
+    /// An acquire of this thread has ended a segment with this clock.
     fn ended(&self, me: u32, clock: Option<Clock>) {
         if let Some(clock) = clock {
             self.check(&clock);
             self.tally.ends(|| clock.clone());
-            self.clocks.handed_over(me);
         } else {
             self.tally.snoop(&self.clocks);
         }
@@ -256,7 +263,7 @@ impl State {
 
     /// Tells the history what all threads know, once in a while: before a thread hands over so many `lines`
     /// of this one of its segments, which then need no room beside what goes.
-    fn raise(&self, segment: u64, lines: u64) {
+    fn raise(&self, me: u32, segment: u64, lines: u64) {
         let Some((history, _)) = &self.history else { return };
         if !segment.is_multiple_of(SEGMENTS) && (lines < LONG || self.lines.fetch_add(lines, Ordering::Relaxed) < LINES)
         {
@@ -267,16 +274,17 @@ impl State {
         let square = running * running;
         let seldom =
             !(segment / SEGMENTS).is_multiple_of(square / SEGMENTS + 1) && self.lines.load(Ordering::Relaxed) < square;
-        if !seldom && let Some(floor) = self.clocks.settled_floor() {
+        if !seldom {
             self.lines.store(0, Ordering::Relaxed);
-            history.raise(&floor);
+            self.clocks.show(me);
+            history.raise(&self.clocks.shown_floor());
         }
     }
 
     /// Holds what the thread did since its last synchronisation against what others did.
     fn hand_over(&self, me: u32) {
         let clock = self.clocks.current(me);
-        self.raise(clock.time_of(me), translation::touched_lines());
+        self.raise(me, clock.time_of(me), translation::touched_lines());
         self.check(&clock);
         if self.pass == Pass::Second {
             self.second.lock().flush(true);
@@ -408,7 +416,7 @@ impl State {
         let left = self.robust.lock().take_those_of(me);
         self.tally.ends(|| self.clocks.current(me));
         for key in left {
-            self.clocks.release(me, key);
+            drop(self.clocks.release(me, key));
         }
         self.clocks.end(me);
     }

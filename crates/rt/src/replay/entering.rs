@@ -74,13 +74,11 @@ fn enter_on(kind: Kind, place: usize, or: Else<'_>) {
 
 #[inline(never)]
 fn enter_recorded(kind: Kind, place: usize, or: Else<'_>) {
-    deliver_before_event();
-    let thread = acting();
-    thread.settle(kind, place);
-    let r = &mut thread.replay;
-    if r.events == r.total {
-        past_the_end(thread, kind, place);
+    if !acting().replay.is_plain() {
+        come_to(kind, place);
     }
+    let thread = acting();
+    let r = &mut thread.replay;
     r.stand_at(kind, place);
     let slot = r.slot();
     if r.rule == Rule::Derived {
@@ -95,6 +93,17 @@ fn enter_recorded(kind: Kind, place: usize, or: Else<'_>) {
     if time > r.safe && !r.goes_before_its_turn(kind, thread.index) {
         let safe = turn::wait_for_time(slot, thread.index, time, follows);
         r.safe = r.safe.max(safe.unwrap_or(0));
+    }
+}
+
+/// Does what was recorded to happen before the next event, if there is one.
+#[inline(never)]
+fn come_to(kind: Kind, place: usize) {
+    deliver_before_event();
+    let thread = acting();
+    thread.settle(kind, place);
+    if thread.replay.events == thread.replay.total {
+        past_the_end(thread, kind, place);
     }
 }
 
