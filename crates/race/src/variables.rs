@@ -91,7 +91,9 @@ impl Variables {
 
     /// A thread stores to a range: a release at each variable in it, before which its segment was handed over.
     pub fn store(&self, clocks: &Clocks, thread: u32, range: Range<u64>) {
-        self.overlapping(range).for_each(|variable| drop(clocks.release(thread, variable.start)));
+        for variable in self.overlapping(range) {
+            clocks.release(thread, variable.start);
+        }
     }
 
     /// A locked instruction of a thread: acquire and release, before which its segment was handed over.

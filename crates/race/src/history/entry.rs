@@ -73,9 +73,7 @@ impl Entry {
     /// Whether a later access leaves nothing of it. Freed bytes stay freed.
     #[inline]
     pub(super) fn is_covered_by(self, newer: Self) -> bool {
-        !self.is_free()
-            && self.read & !(newer.read | newer.written) == 0
-            && self.written & !newer.written == 0
+        !self.is_free() && self.read & !(newer.read | newer.written) == 0 && self.written & !newer.written == 0
     }
 
     /// Whether there may be anything to say about it and another thread's access: one of them writes what the other

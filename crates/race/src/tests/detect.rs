@@ -123,7 +123,9 @@ pub(super) fn synchronise(clocks: &Clocks, event: &Event, release: impl FnOnce(&
     match event.what {
         What::Create(child) => clocks.create(thread, child).unwrap(),
         What::End => clocks.end(thread),
-        What::Unlock(key) | What::WriteUnlock(key) | What::Post(key) => drop(clocks.release(thread, key)),
+        What::Unlock(key) | What::WriteUnlock(key) | What::Post(key) => {
+            clocks.release(thread, key);
+        }
         What::ReadUnlock(key) => clocks.release_shared(thread, key),
         What::Arrive(key, _) => clocks.arrive(thread, key, Some(PARTIES)),
         What::Store(key) => clocks.store(thread, key),

@@ -6,13 +6,13 @@
 
 use super::edges::{self, Edge};
 use super::ending::Ending;
+use super::hints::Hints;
 use super::ledger::Ledger;
 use super::memory::{self, Here, Mapped};
 use super::passage::Passage;
 use super::robust::Holders;
 use super::second::Second;
 use super::tally::Tally;
-use super::hints::Hints;
 use super::{Act, Pass, Take, alone, labels};
 use crate::object::{self, Cell};
 use crate::runtime;
@@ -130,14 +130,14 @@ impl State {
             Act::Joined(other) => {
                 let ended = self.clocks.join(me, *other);
                 self.clocks.forget_thread(*other);
-                self.ended(me, ended);
+                self.ended(ended);
                 if alone::all_are_made() && self.clocks.knows_all(me) {
                     alone::begins();
                 }
             }
             Act::Robust { cell, taken: true } => self.robust.lock().taken(me, key(cell)),
             Act::Robust { cell, taken: false } => self.robust.lock().left(me, key(cell)),
-            Act::Done(cell) => self.ended(me, self.clocks.acquire(me, key(cell))),
+            Act::Done(cell) => self.ended(self.clocks.acquire(me, key(cell))),
             Act::Waits => {
                 self.settle(me);
                 self.hand_over(me);
@@ -248,11 +248,11 @@ impl State {
         if !matches!(edge, Edge::Acquire | Edge::AcquireShared | Edge::Flush | Edge::Nothing) {
             self.hints.set(cell, known);
         }
-        self.ended(me, ended);
+        self.ended(ended);
     }
 
     /// An acquire of this thread has ended a segment with this clock.
-    fn ended(&self, me: u32, clock: Option<Clock>) {
+    fn ended(&self, clock: Option<Clock>) {
         if let Some(clock) = clock {
             self.check(&clock);
             self.tally.ends(|| clock.clone());
@@ -416,7 +416,7 @@ impl State {
         let left = self.robust.lock().take_those_of(me);
         self.tally.ends(|| self.clocks.current(me));
         for key in left {
-            drop(self.clocks.release(me, key));
+            self.clocks.release(me, key);
         }
         self.clocks.end(me);
     }

@@ -7,8 +7,8 @@ use crate::races;
 use crate::report;
 use crate::runtime;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use relive_sys::syscall;
 use relive_sys::barrier::Barrier;
+use relive_sys::syscall;
 use relive_sys::wake::{Progress, SLEEP_MS};
 use relive_trace::control::{TurnSlot, flag, turn as state};
 
