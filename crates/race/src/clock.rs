@@ -14,14 +14,14 @@ use core::ops::Deref;
 use relive_order::vector;
 
 /// Vectors of so many components are copied: cheaper than the count of a shared one, whose line would wander between the
-/// threads' caches with each lock that they hand on.
-const FEW: usize = 6;
+/// threads' caches with each lock that they hand on. With one more an object would take another line of it.
+const FEW: usize = 5;
 
 /// What is known of other threads, by their numbers.
 #[derive(Clone, Debug)]
 pub(crate) enum Known {
     /// The first so many components count.
-    Few(usize, [u64; FEW]),
+    Few(u32, [u64; FEW]),
     Many(Arc<[u64]>),
 }
 
@@ -33,7 +33,7 @@ impl Known {
         if width > FEW {
             return Known::Many((0..width).map(of).collect());
         }
-        Known::Few(width, core::array::from_fn(|index| if index < width { of(index) } else { 0 }))
+        Known::Few(width as u32, core::array::from_fn(|index| if index < width { of(index) } else { 0 }))
     }
 
     /// Whether both are one shared vector.
@@ -56,7 +56,7 @@ impl Deref for Known {
     #[inline]
     fn deref(&self) -> &[u64] {
         match self {
-            Known::Few(width, components) => &components[..*width],
+            Known::Few(width, components) => &components[..*width as usize],
             Known::Many(vector) => vector,
         }
     }

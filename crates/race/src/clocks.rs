@@ -17,13 +17,14 @@
 
 mod barriers;
 mod objects;
+mod records;
 mod threads;
 
 use crate::clock::{Clock, Floor};
 use crate::epoch::Epoch;
 use alloc::vec::Vec;
 use barriers::Barriers;
-use objects::{Objects, Shard};
+use objects::{Object, Objects};
 use relive_sys::lock::Lock;
 use threads::Threads;
 
@@ -128,12 +129,11 @@ impl Clocks {
     /// A mutex, spin lock or write lock was acquired, a semaphore lowered, a signal or a finished once seen.
     #[must_use]
     pub fn acquire(&self, thread: u32, key: u64) -> Option<Clock> {
-        self.acquire_in(&self.objects.shard(key), thread, key)
+        self.acquire_of(&*self.objects.get(key)?, thread)
     }
 
     #[inline]
-    fn acquire_in(&self, shard: &Shard, thread: u32, key: u64) -> Option<Clock> {
-        let object = shard.get(key)?;
+    fn acquire_of(&self, object: &Object, thread: u32) -> Option<Clock> {
         let exclusive = object.exclusive.as_ref().and_then(|clock| self.threads.acquire(thread, clock));
         let shared = object.shared.as_ref().and_then(|clock| self.threads.acquire(thread, clock));
         // What ended first is what had accesses; a segment between the two acquires is empty.
@@ -143,8 +143,7 @@ impl Clocks {
     /// A read lock was acquired: whatever exclusive releases left is known, what other readers left is not.
     #[must_use]
     pub fn acquire_shared(&self, thread: u32, key: u64) -> Option<Clock> {
-        let shard = self.objects.shard(key);
-        self.threads.acquire(thread, shard.get(key)?.exclusive.as_ref()?)
+        self.threads.acquire(thread, self.objects.get(key)?.exclusive.as_ref()?)
     }
 
     /// A mutex, spin lock or write lock is about to be released, a semaphore raised, a condition signalled, a once
@@ -153,19 +152,12 @@ impl Clocks {
     /// Returns the segment that ended, if all that was left at the object is known to whoever [knows](Clocks::knows) it:
     /// until another release there, an acquire of such a thread would change nothing.
     pub fn release(&self, thread: u32, key: u64) -> Option<Epoch> {
-        self.release_in(&mut self.objects.shard(key), thread, key)
-    }
-
-    /// Whether a segment happened before the current one of a thread, or is that.
-    #[inline]
-    pub fn knows(&self, thread: u32, segment: Epoch) -> bool {
-        self.threads.knows(thread, segment)
+        self.release_of(&mut self.objects.make(key), thread)
     }
 
     #[inline]
-    fn release_in(&self, shard: &mut Shard, thread: u32, key: u64) -> Option<Epoch> {
+    fn release_of(&self, object: &mut Object, thread: u32) -> Option<Epoch> {
         let clock = self.threads.advance(thread);
-        let object = self.objects.make(shard, key);
         if object.shared.as_ref().is_some_and(|shared| clock.covers(shared)) {
             object.shared = None;
         }
@@ -174,27 +166,36 @@ impl Clocks {
         all.then_some(clock.epoch)
     }
 
+    /// What a release of an object will write to, if that is known: it can be fetched beforehand.
+    #[inline]
+    pub fn place_of(&self, key: u64) -> Option<*const u8> {
+        self.objects.place_of(key)
+    }
+
+    /// Whether a segment happened before the current one of a thread, or is that.
+    #[inline]
+    pub fn knows(&self, thread: u32, segment: Epoch) -> bool {
+        self.threads.knows(thread, segment)
+    }
+
     /// A read lock is about to be released: the next writer will know, readers will not.
     pub fn release_shared(&self, thread: u32, key: u64) {
-        let mut shard = self.objects.shard(key);
-        let clock = self.threads.advance(thread);
-        objects::accumulate(&mut self.objects.make(&mut shard, key).shared, &clock);
+        let mut object = self.objects.make(key);
+        objects::accumulate(&mut object.shared, &self.threads.advance(thread));
     }
 
     /// A release that hides earlier ones: an atomic store. Who loads the value knows what its writer knew, no more.
     pub fn store(&self, thread: u32, key: u64) {
-        let mut shard = self.objects.shard(key);
-        let clock = self.threads.advance(thread);
-        let object = self.objects.make(&mut shard, key);
-        (object.exclusive, object.shared) = (Some(clock), None);
+        let mut object = self.objects.make(key);
+        (object.exclusive, object.shared) = (Some(self.threads.advance(thread)), None);
     }
 
     /// An atomic read-modify-write: acquire and release.
     pub fn transfer(&self, thread: u32, key: u64) {
-        let mut shard = self.objects.shard(key);
+        let mut object = self.objects.make(key);
         // The caller handed the segment over as before any release; what the acquire ended is that segment.
-        drop(self.acquire_in(&shard, thread, key));
-        self.release_in(&mut shard, thread, key);
+        drop(self.acquire_of(&object, thread));
+        self.release_of(&mut object, thread);
     }
 
     /// A thread arrives at a barrier: a release to the departures of this round. `parties` is how many threads make a

@@ -40,6 +40,7 @@ pub(crate) use alone::is_alone;
 pub(crate) use content::Content;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
+pub(crate) use hints::Knows;
 use labels::Name;
 use relive_order::Kind;
 use relive_race::Line;
@@ -122,7 +123,7 @@ pub fn begin() -> bool {
 /// An event takes effect: in its turn, before another one of its objects may. `exact` as for [`crate::replay::leave`].
 #[inline(always)]
 pub fn event(kind: Kind, cells: &[&Cell], exact: bool) {
-    if is_on() {
+    if is_on() && !(kind == Kind::Lock && hints::brings_nothing(cells)) {
         act(&Act::Event { kind, cells, exact });
     }
 }

@@ -10,6 +10,7 @@ use crate::arena;
 use crate::deferred::Deferred;
 use crate::environment::carried::Hand;
 use crate::environment::stacks::{Stack, Unused};
+use crate::races::Knows;
 use crate::replay::Replay;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -104,6 +105,8 @@ pub struct Thread {
     pub hand: Option<Hand>,
     /// How many threads make a round of the barrier that it arrives at, in an event of that in a replay.
     pub parties: u32,
+    /// What it knows of others where races are looked for.
+    pub(crate) knows: Knows,
     /// Where it stands in a replay.
     pub replay: Replay,
     next: *mut Thread,
@@ -254,6 +257,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         signals: Deferred::NONE,
         heap: null_mut(),
         heap_quiet: false,
+        knows: Knows::NOTHING,
         stack: None,
         stack_unused: Unused::default(),
         attributes: [0; 7],

@@ -239,7 +239,13 @@ impl Session<'_> {
         loop {
             let alarm = self.reached.is_none().then(|| self.service.alarm());
             let limit = match watched.wait(held, alarm, limits::time_left(&self.limits, start, self.reached))? {
-                Woken::Ended(outcome) => return Ok(outcome),
+                Woken::Ended(outcome) => {
+                    // It went on unrecorded for so short a time that nobody was told yet.
+                    if self.reached.is_none() && limits::is_reached(self.shared.control()) {
+                        told(Limit::Bytes);
+                    }
+                    return Ok(outcome);
+                }
                 Woken::Alarm => Limit::Bytes,
                 // The time counts from when there is something to record.
                 Woken::Tick if self.shared.control().next_process.load(Acquire) == 0 => {

@@ -14,13 +14,21 @@ const CONTENDED: u32 = 2;
 
 /// A lock around a value, usable before and after libc, and reset after fork.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Lock<T> {
+    /// In front of what it guards: in the same line of the cache.
     state: AtomicU32,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached only between `lock` and the guard's drop, by one thread at a time.
 unsafe impl<T: Send> Sync for Lock<T> {}
+
+impl<T: Default> Default for Lock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
 
 impl<T> Lock<T> {
     /// An unlocked lock.

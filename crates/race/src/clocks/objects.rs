@@ -1,16 +1,18 @@
 //! What was left at objects by those who released them.
 //!
-//! They are spread over shards by their keys, each with a lock: threads that use
-//! different objects hardly ever meet.
+//! The first ones have records of their own (`records.rs`). The others are spread over
+//! shards by their keys, each with a lock: threads that use different objects hardly ever
+//! meet. All are listed there by groups, because memory is given back in ranges.
 //!
 //! Apart from the threads because objects come and go with memory.
 
+use super::records::{Kept, Record, Records};
 use crate::clock::{Clock, Floor};
 use crate::epoch::Epoch;
 use crate::mix::Table;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{Deref, DerefMut, Range};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use relive_sys::lock::{Guard, Lock};
 
@@ -25,6 +27,8 @@ const GROUPS_MAX: u64 = 256;
 /// All objects that were released.
 #[derive(Debug)]
 pub(super) struct Objects {
+    /// The first ones.
+    records: Records,
     shards: Box<[Aligned]>,
     /// Of groups whose numbers agree modulo [`PLACES`]: whether there was ever an object. Most memory that is given back
     /// never had any.
@@ -39,12 +43,14 @@ struct Aligned(Lock<Shard>);
 /// Some of the objects.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
+    /// Those that have no record.
     all: Table<Object>,
     near: Table<Vec<u64>>,
 }
 
 /// What one object holds.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Object {
     /// What everybody learns who acquires it.
     pub(super) exclusive: Option<Clock>,
@@ -66,58 +72,140 @@ pub(super) fn accumulate(left: &mut Option<Clock>, clock: &Clock) {
     }
 }
 
-impl Shard {
+/// An object, with its lock held.
+pub(super) enum Held<'a> {
+    InRecord(Guard<'a, Kept>),
+    InShard(Guard<'a, Shard>, u64),
+}
+
+impl Deref for Held<'_> {
+    type Target = Object;
+
     #[inline]
-    pub(super) fn get(&self, key: u64) -> Option<&Object> {
-        self.all.get(&key)
+    fn deref(&self) -> &Object {
+        match self {
+            Held::InRecord(kept) => &kept.object,
+            Held::InShard(shard, key) => &shard.all[key],
+        }
+    }
+}
+
+impl DerefMut for Held<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Object {
+        match self {
+            Held::InRecord(kept) => &mut kept.object,
+            Held::InShard(shard, key) => shard.all.get_mut(key).expect("it is there while the shard is locked"),
+        }
+    }
+}
+
+impl Object {
+    fn is_obsolete(&self, floor: &Floor) -> bool {
+        [&self.exclusive, &self.shared].into_iter().flatten().all(|clock| floor.covers(clock))
     }
 
-    fn forget(&mut self, number: u64, keys: &Range<u64>) {
+    /// Bytes of the vectors outside.
+    pub(super) fn share_bytes(&self) -> usize {
+        [&self.exclusive, &self.shared].into_iter().flatten().map(Clock::share_bytes).sum()
+    }
+}
+
+impl Shard {
+    /// Forgets those of a group that are `obsolete`.
+    fn forget(&mut self, records: &Records, number: u64, obsolete: impl Fn(u64, &Object) -> bool) {
         let Self { all, near } = self;
-        if let Some(group) = near.get_mut(&number) {
-            group.retain(|key| !keys.contains(key) || all.remove(key).is_none());
-            if group.is_empty() {
-                near.remove(&number);
+        let Some(group) = near.get_mut(&number) else { return };
+        group.retain(|&key| {
+            if let Some(record) = records.find(key) {
+                let mut kept = record.lock();
+                let goes = obsolete(key, &kept.object);
+                if goes {
+                    *kept = Kept::default();
+                }
+                return !goes;
             }
+            let goes = all.get(&key).is_none_or(|object| obsolete(key, object));
+            if goes {
+                all.remove(&key);
+            }
+            !goes
+        });
+        if group.is_empty() {
+            near.remove(&number);
         }
     }
 }
 
 impl Objects {
     pub(super) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| Aligned(Lock::new(Shard::default()))).collect();
-        Self { shards, places: (0..PLACES / 64).map(|_| AtomicU64::new(0)).collect() }
+        Self {
+            records: Records::new(),
+            shards: (0..SHARDS).map(|_| Aligned(Lock::new(Shard::default()))).collect(),
+            places: (0..PLACES / 64).map(|_| AtomicU64::new(0)).collect(),
+        }
     }
 
     /// There was no object.
     pub(super) fn reset(&self) {
+        self.records.reset();
         self.shards.iter().for_each(|shard| *shard.0.lock() = Shard::default());
         self.places.iter().for_each(|word| word.store(0, Relaxed));
     }
 
     /// The shard of a group of keys.
-    #[inline]
     fn of_group(&self, number: u64) -> Guard<'_, Shard> {
         let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         self.shards[(mixed % SHARDS) as usize].0.lock()
     }
 
-    /// The shard that an object belongs to.
+    /// Where an object's record begins, if it has one.
     #[inline]
-    pub(super) fn shard(&self, key: u64) -> Guard<'_, Shard> {
-        self.of_group(key / NEAR)
+    pub(super) fn place_of(&self, key: u64) -> Option<*const u8> {
+        self.records.find(key).map(|record| core::ptr::from_ref(record).cast())
     }
 
-    /// An object of this shard.
+    /// An object, if it was ever released.
     #[inline]
-    pub(super) fn make<'s>(&self, shard: &'s mut Shard, key: u64) -> &'s mut Object {
-        let Shard { all, near } = shard;
-        all.entry(key).or_insert_with(|| {
-            near.entry(key / NEAR).or_default().push(key);
+    pub(super) fn get(&self, key: u64) -> Option<Held<'_>> {
+        if let Some(record) = self.records.find(key) {
+            return Some(Held::InRecord(record.lock()));
+        }
+        let shard = self.of_group(key / NEAR);
+        shard.all.contains_key(&key).then_some(Held::InShard(shard, key))
+    }
+
+    /// An object that is about to be released.
+    #[inline]
+    pub(super) fn make(&self, key: u64) -> Held<'_> {
+        if let Some(record) = self.records.find(key) {
+            let kept = record.lock();
+            if kept.is_listed {
+                return Held::InRecord(kept);
+            }
+        }
+        self.list(key)
+    }
+
+    #[inline(never)]
+    fn list(&self, key: u64) -> Held<'_> {
+        let mut shard = self.of_group(key / NEAR);
+        if shard.all.contains_key(&key) {
+            return Held::InShard(shard, key);
+        }
+        // Nobody else looks for a record for it meanwhile: that is done with its shard locked.
+        let record = self.records.find(key).or_else(|| self.records.add(key)).map(Record::lock);
+        if record.as_ref().is_none_or(|kept| !kept.is_listed) {
+            shard.near.entry(key / NEAR).or_default().push(key);
             let (word, bit) = self.place(key / NEAR);
             word.fetch_or(bit, Relaxed);
-            Object::default()
-        })
+        }
+        if let Some(mut kept) = record {
+            kept.is_listed = true;
+            return Held::InRecord(kept);
+        }
+        shard.all.insert(key, Object::default());
+        Held::InShard(shard, key)
     }
 
     fn place(&self, number: u64) -> (&AtomicU64, u64) {
@@ -130,54 +218,45 @@ impl Objects {
         if keys.is_empty() {
             return;
         }
+        let within = |key: u64, _: &Object| keys.contains(&key);
         let groups = keys.start / NEAR..(keys.end - 1) / NEAR + 1;
         if groups.end - groups.start <= GROUPS_MAX {
             for number in groups {
                 let (word, bit) = self.place(number);
                 if word.load(Relaxed) & bit != 0 {
-                    self.of_group(number).forget(number, keys);
+                    self.of_group(number).forget(&self.records, number, within);
                 }
             }
             return;
         }
         for shard in &self.shards {
             let mut shard = shard.0.lock();
-            let within: Vec<u64> = shard.near.keys().copied().filter(|number| groups.contains(number)).collect();
-            for number in within {
-                shard.forget(number, keys);
+            let found: Vec<u64> = shard.near.keys().copied().filter(|number| groups.contains(number)).collect();
+            for number in found {
+                shard.forget(&self.records, number, within);
             }
         }
     }
 
     pub(super) fn sweep(&self, floor: &Floor) {
-        let obsolete = |clock: &Option<Clock>| clock.as_ref().is_none_or(|clock| floor.covers(clock));
         for shard in &self.shards {
             let mut shard = shard.0.lock();
-            let Shard { all, near } = &mut *shard;
-            near.retain(|_, group| {
-                group.retain(|key| {
-                    let old = all.get(key).is_none_or(|object| obsolete(&object.exclusive) && obsolete(&object.shared));
-                    if old {
-                        all.remove(key);
-                    }
-                    !old
-                });
-                !group.is_empty()
-            });
-            all.shrink_to_fit();
-            near.shrink_to_fit();
+            for number in shard.near.keys().copied().collect::<Vec<_>>() {
+                shard.forget(&self.records, number, |_, object| object.is_obsolete(floor));
+            }
+            shard.all.shrink_to_fit();
+            shard.near.shrink_to_fit();
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.shards.iter().map(|shard| shard.0.lock().bytes()).sum()
+        self.records.bytes() + self.shards.iter().map(|shard| shard.0.lock().bytes()).sum::<usize>()
     }
 }
 
 impl Shard {
     fn bytes(&self) -> usize {
-        let share = |clock: &Option<Clock>| clock.as_ref().map_or(0, Clock::share_bytes);
-        let vectors: usize = self.all.values().map(|object| share(&object.exclusive) + share(&object.shared)).sum();
+        let vectors: usize = self.all.values().map(Object::share_bytes).sum();
         let keys: usize = self.near.values().map(|group| group.capacity() * size_of::<u64>()).sum();
         self.all.allocation_size() + self.near.allocation_size() + vectors + keys
     }

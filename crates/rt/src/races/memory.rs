@@ -23,16 +23,20 @@ pub(super) struct Here;
 impl Host for Here {
     #[inline(always)]
     fn prefetch(&self, cell: &Cell) {
-        // SAFETY: a hint, which touches nothing and never faults.
-        unsafe {
-            core::arch::asm!("prefetchw [{}]", in(reg) core::ptr::from_ref(cell), options(nostack, preserves_flags));
-        }
+        fetch(core::ptr::from_ref(cell).cast());
     }
 
     fn pause(&self, times: u32) {
         const LOOKS: u32 = 50;
         if times < LOOKS { core::hint::spin_loop() } else { syscall::sched_yield() }
     }
+}
+
+/// A line will be written soon.
+#[inline(always)]
+pub(super) fn fetch(line: *const u8) {
+    // SAFETY: a hint, which touches nothing and never faults.
+    unsafe { core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
 }
 
 /// The parts of the memory, one behind the other, by their sizes in bytes.

@@ -6,7 +6,7 @@
 
 use super::edges::{self, Edge};
 use super::ending::Ending;
-use super::hints::Hints;
+use super::hints::{self, Hints};
 use super::ledger::Ledger;
 use super::memory::{self, Here, Mapped};
 use super::passage::Passage;
@@ -30,7 +30,7 @@ use relive_trace::races::FOUND;
 use relive_trace::races::word::{self, not_translated};
 
 /// The history is told what all threads know each time that a thread has had so many segments, or as many lines in them.
-const SEGMENTS: u64 = 512;
+const SEGMENTS: u64 = 32;
 const LINES: u64 = 2048;
 /// Lines of a segment that is worth that by itself.
 const LONG: u64 = 64;
@@ -108,6 +108,14 @@ impl State {
         unsafe { STATE.load(Ordering::Acquire).as_ref() }.expect("races are looked for")
     }
 
+    /// An object will be released soon.
+    #[inline]
+    pub(super) fn fetch(&self, cell: &Cell) {
+        if let Some(place) = self.clocks.place_of(key(cell)) {
+            memory::fetch(place);
+        }
+    }
+
     /// What the thread `me` does.
     pub(super) fn act(&self, me: u32, act: &Act<'_>) {
         let _within = self.passage.enter(me);
@@ -130,14 +138,14 @@ impl State {
             Act::Joined(other) => {
                 let ended = self.clocks.join(me, *other);
                 self.clocks.forget_thread(*other);
-                self.ended(ended);
+                self.ended(me, ended);
                 if alone::all_are_made() && self.clocks.knows_all(me) {
                     alone::begins();
                 }
             }
             Act::Robust { cell, taken: true } => self.robust.lock().taken(me, key(cell)),
             Act::Robust { cell, taken: false } => self.robust.lock().left(me, key(cell)),
-            Act::Done(cell) => self.ended(self.clocks.acquire(me, key(cell))),
+            Act::Done(cell) => self.ended(me, self.clocks.acquire(me, key(cell))),
             Act::Waits => {
                 self.settle(me);
                 self.hand_over(me);
@@ -248,13 +256,14 @@ impl State {
         if !matches!(edge, Edge::Acquire | Edge::AcquireShared | Edge::Flush | Edge::Nothing) {
             self.hints.set(cell, known);
         }
-        self.ended(ended);
+        self.ended(me, ended);
     }
 
     /// An acquire of this thread has ended a segment with this clock.
-    fn ended(&self, clock: Option<Clock>) {
+    fn ended(&self, me: u32, clock: Option<Clock>) {
         if let Some(clock) = clock {
             self.check(&clock);
+            hints::learn(&self.clocks.current(me));
             self.tally.ends(|| clock.clone());
         } else {
             self.tally.snoop(&self.clocks);
@@ -390,6 +399,7 @@ impl State {
     /// The process has this thread alone, and none of what others did can race with it.
     fn fork(&self, me: u32) {
         alone::forked();
+        hints::forked();
         self.clocks.reset();
         start(&self.clocks, me);
         // With the locks that others held.
