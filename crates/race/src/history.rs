@@ -111,7 +111,7 @@ impl<'m, H: Host> History<'m, H> {
         let mut cell = self.memory.claim(line, &self.host);
         let is_known = |old: Entry| !old.is_free() && self.memory.all_know(old.epoch());
         let is_covered = |old: Entry| old.is_covered_by(newer) && clock.knows(old.epoch());
-        if !cell.replace(newer, |old| is_covered(old) || is_known(old)) {
+        if !cell.replace(newer, |old| is_covered(old) || is_known(old), |epoch| clock.knows(epoch)) {
             self.visit_all(clock, line, newer, cell, report);
         }
     }

@@ -10,6 +10,7 @@
 use super::entry::{Entry, Slot};
 use super::lists::List;
 use super::memory::Host;
+use crate::epoch::Epoch;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -90,13 +91,19 @@ impl<'m> Held<'m> {
         self.head = self.head >> LIST_SHIFT << LIST_SHIFT | (count as u64) << COUNT_SHIFT;
     }
 
-    /// Remembers an access where that is simple: all entries are in the cell, and one `ends`, or there is room. None of
-    /// those that do not end is in conflict with it. They may stay, although they may be covered, too: whoever races with
-    /// what is covered races with this one.
+    /// Remembers an access where that is simple: all entries are in the cell, and one `ends`, or there is room. Those that
+    /// do not end are not in conflict with it, or it `knows` their segments. They may stay, although they may be covered,
+    /// too: whoever races with what is covered races with this one.
     #[inline]
-    pub(super) fn replace(&mut self, newer: Entry, ends: impl Fn(Entry) -> bool) -> bool {
+    pub(super) fn replace(
+        &mut self,
+        newer: Entry,
+        ends: impl Fn(Entry) -> bool,
+        knows: impl Fn(Epoch) -> bool,
+    ) -> bool {
         let [first, second] = &self.cell.entries;
-        let stays = |old: Entry| !old.concerns(newer) && !old.is_of_same(newer);
+        let is_past = |old: Entry| !old.is_free() && knows(old.epoch());
+        let stays = |old: Entry| !old.is_of_same(newer) && (!old.concerns(newer) || is_past(old));
         match self.count() {
             0 => {
                 first.store(newer);

@@ -30,7 +30,7 @@ use relive_trace::races::FOUND;
 use relive_trace::races::word::{self, not_translated};
 
 /// The history is told what all threads know each time that a thread has had so many segments, or as many lines in them.
-const SEGMENTS: u64 = 32;
+const SEGMENTS: u64 = 64;
 const LINES: u64 = 2048;
 /// Lines of a segment that is worth that by itself.
 const LONG: u64 = 64;
