@@ -78,6 +78,10 @@ global_asm!(
     "relive_dbi_load:",
     "push qword ptr gs:[{context} + 128]",
     "popfq",
+    // Where flags mean nothing: behind a function.
+    ".globl relive_dbi_load_unflagged",
+    ".hidden relive_dbi_load_unflagged",
+    "relive_dbi_load_unflagged:",
     "mov rsp, gs:[{context} + 32]",
     // From here on a signal may go to its handler: see border.rs. Flags are the program's.
     ".globl relive_dbi_open",

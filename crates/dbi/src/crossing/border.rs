@@ -88,7 +88,7 @@ global_asm!(
     "mov qword ptr gs:[{context}], 0",
     "lea rax, [rip + relive_dbi_native_call + 2]",
     "mov gs:[{context} + 136], rax",
-    "jmp relive_dbi_load",
+    "jmp relive_dbi_load_unflagged",
     // A system call with the program's registers.
     ".balign 16",
     ".globl relive_dbi_kernel",
