@@ -28,7 +28,7 @@ const FREE: u64 = 0;
 pub(super) struct Records {
     /// Key and number of a record, inverted.
     index: Box<[AtomicU64]>,
-    records: Box<[Record]>,
+    all: Box<[Record]>,
     /// How many have keys.
     used: AtomicUsize,
 }
@@ -53,7 +53,7 @@ impl Records {
     pub(super) fn new() -> Self {
         Self {
             index: (0..1 << INDEX_BITS).map(|_| AtomicU64::new(FREE)).collect(),
-            records: (0..RECORDS).map(|_| Record::default()).collect(),
+            all: (0..RECORDS).map(|_| Record::default()).collect(),
             used: AtomicUsize::new(0),
         }
     }
@@ -62,7 +62,7 @@ impl Records {
     pub(super) fn reset(&self) {
         self.index.iter().for_each(|place| place.store(FREE, Ordering::Relaxed));
         let used = self.used.swap(0, Ordering::Relaxed).min(RECORDS);
-        self.records[..used].iter().for_each(|record| *record.0.lock() = Kept::default());
+        self.all[..used].iter().for_each(|record| *record.0.lock() = Kept::default());
     }
 
     #[inline]
@@ -80,7 +80,7 @@ impl Records {
                 return None;
             }
             if !word >> NUMBER_BITS == key {
-                return self.records.get(!word as usize % RECORDS);
+                return self.all.get(!word as usize % RECORDS);
             }
         }
         None
@@ -92,7 +92,7 @@ impl Records {
             return None;
         }
         let number = self.used.fetch_add(1, Ordering::Relaxed);
-        let record = self.records.get(number)?;
+        let record = self.all.get(number)?;
         let word = !(key << NUMBER_BITS | number as u64);
         let take = |place: &AtomicU64| place.compare_exchange(FREE, word, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         self.places(key).any(take).then_some(record)
@@ -101,8 +101,8 @@ impl Records {
     /// Bytes of memory, the vectors outside included.
     pub(super) fn bytes(&self) -> usize {
         let used = self.used.load(Ordering::Relaxed).min(RECORDS);
-        let vectors: usize = self.records[..used].iter().map(|record| record.0.lock().object.share_bytes()).sum();
-        size_of_val(&*self.index) + size_of_val(&*self.records) + vectors
+        let vectors: usize = self.all[..used].iter().map(|record| record.0.lock().object.share_bytes()).sum();
+        size_of_val(&*self.index) + size_of_val(&*self.all) + vectors
     }
 }
 
