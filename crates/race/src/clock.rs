@@ -102,11 +102,17 @@ impl Clock {
         (0..).zip(&*other.others).all(|(thread, &time)| time <= self.time_of(thread))
     }
 
+    /// Nothing is known of threads from this number on.
+    pub(crate) fn width(&self) -> u32 {
+        let own = if self.epoch == Epoch::NONE { 0 } else { self.epoch.thread() + 1 };
+        own.max(self.others.len() as u32)
+    }
+
     /// What both know, without a segment of its own.
     pub(crate) fn both(&self, other: &Clock) -> Known {
-        let last = |clock: &Clock| if clock.epoch == Epoch::NONE { 0 } else { clock.epoch.thread() + 1 };
-        let width = (last(self).max(last(other)) as usize).max(self.others.len()).max(other.others.len());
-        Known::new(width, |thread| self.time_of(thread as u32).max(other.time_of(thread as u32)))
+        Known::new(self.width().max(other.width()) as usize, |thread| {
+            self.time_of(thread as u32).max(other.time_of(thread as u32))
+        })
     }
 
     /// Bytes of the vector, this holder's share of them.

@@ -10,6 +10,7 @@
 use crate::clock::{Clock, Floor, Known};
 use crate::epoch::{Epoch, THREADS_MAX};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -19,14 +20,14 @@ use relive_sys::lock::{Favoured, FavouredGuard, Lock};
 #[derive(Debug)]
 pub(super) struct Threads {
     seats: Box<[Seat]>,
-    /// Of those that run.
-    shown: Box<[Shown]>,
+    /// What those that run have shown of their clocks. A thread comes in when it is made, before its creator shows
+    /// anything that it does not know.
+    shown: Lock<BTreeMap<u32, Clock>>,
     /// How many run.
     running: AtomicUsize,
     /// Where [`Threads::are_known`] begins to look.
     unknown: AtomicUsize,
-    /// Held while a thread is made, and while all are looked at: one that is not there yet knows less than its creator
-    /// may know, and show, a moment later.
+    /// Held while a thread is made, and while all clocks are looked at, for the same reason.
     making: Lock<()>,
 }
 
@@ -34,11 +35,6 @@ pub(super) struct Threads {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Seat(Favoured<Option<Thread>>);
-
-/// What a thread has shown of its clock, on lines of its own.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Shown(Lock<Option<Clock>>);
 
 #[derive(Debug)]
 struct Thread {
@@ -83,14 +79,14 @@ impl Threads {
     pub(super) fn new(count: u32) -> Self {
         let count = count.min(THREADS_MAX);
         let seats = (0..count).map(|_| Seat(Favoured::new(None))).collect();
-        let shown = (0..count).map(|_| Shown(Lock::new(None))).collect();
+        let shown = Lock::new(BTreeMap::new());
         Self { seats, shown, running: AtomicUsize::new(0), unknown: AtomicUsize::new(0), making: Lock::new(()) }
     }
 
     /// There was no thread.
     pub(super) fn reset(&self) {
         self.seats.iter().for_each(|seat| *seat.0.lock() = None);
-        self.shown.iter().for_each(|shown| *shown.0.lock() = None);
+        self.shown.lock().clear();
         self.running.store(0, Relaxed);
     }
 
@@ -127,7 +123,7 @@ impl Threads {
         let first = Clock::new(epoch, Known::NOTHING);
         let others = creator.map_or(Known::NOTHING, |creator| first.both(creator));
         let clock = Clock::new(epoch, others);
-        *self.shown[number as usize].0.lock() = Some(clock.clone());
+        self.shown.lock().insert(number, clock.clone());
         *thread = Some(Thread { clock, state: State::Running });
         self.running.fetch_add(1, Relaxed);
         Ok(())
@@ -190,13 +186,13 @@ impl Threads {
     /// Shows what a running thread knows.
     pub(super) fn show(&self, number: u32) {
         let clock = self.clock(number);
-        *self.shown[number as usize].0.lock() = Some(clock);
+        self.shown.lock().insert(number, clock);
     }
 
     pub(super) fn end(&self, number: u32) {
         self.running(number, |thread| thread.state = State::Ended);
         self.seats[number as usize].0.retire();
-        *self.shown[number as usize].0.lock() = None;
+        self.shown.lock().remove(&number);
         self.running.fetch_sub(1, Relaxed);
     }
 
@@ -247,16 +243,11 @@ impl Threads {
 
     /// What all that run have shown.
     pub(super) fn shown_floor(&self) -> Floor {
-        let _making = self.making.lock();
-        let mut lowest: Option<Vec<u64>> = None;
-        for shown in &self.shown {
-            let Some(clock) = shown.0.lock().clone() else { continue };
-            match &mut lowest {
-                Some(lowest) => (0..).zip(lowest).for_each(|(number, time)| *time = (*time).min(clock.time_of(number))),
-                None => lowest = Some((0..self.seats.len() as u32).map(|number| clock.time_of(number)).collect()),
-            }
-        }
-        Floor(lowest.unwrap_or_default())
+        let shown = self.shown.lock();
+        // Of threads that one of them knows nothing of, nobody need be asked.
+        let width = shown.values().map(Clock::width).min().unwrap_or(0);
+        let lowest = |number| shown.values().map(|clock| clock.time_of(number)).min().unwrap_or(0);
+        Floor((0..width).map(lowest).collect())
     }
 
     /// What all know.
@@ -299,6 +290,7 @@ impl Threads {
 
     pub(super) fn bytes(&self) -> usize {
         let share = |seat: &Seat| seat.0.lock().as_ref().map_or(0, |thread| thread.clock.share_bytes());
-        size_of_val(&*self.seats) + self.seats.iter().map(share).sum::<usize>()
+        let shown = self.shown.lock().len() * size_of::<(u32, Clock)>();
+        size_of_val(&*self.seats) + self.seats.iter().map(share).sum::<usize>() + shown
     }
 }

@@ -36,7 +36,7 @@ pub struct Favoured<T> {
 
 // SAFETY: the value is reached only through a guard. Of these there is one at a time: the favourite's own one (`within` is
 // 1, which only that thread writes and never twice) excludes one of the others (`others` is held, and `wanted` is 1)
-// by the barriers between each side's store and load.
+// by the barriers between each side's store and load. Where there is no favourite, none comes while `others` is held.
 unsafe impl<T: Send> Sync for Favoured<T> {}
 
 impl<T> Favoured<T> {
@@ -82,9 +82,14 @@ impl<T> Favoured<T> {
     }
 
     /// If the calling thread is the favourite, it will not take the lock often any more.
+    ///
+    /// # Panics
+    /// If it has the lock.
     pub fn retire(&self) {
         if self.favourite.load(Ordering::Relaxed) == own_thread() {
-            let _guard = self.lock_as_others();
+            // Nobody else has it then, and nor does the caller.
+            let _others = self.others.lock();
+            assert!(self.within.load(Ordering::Relaxed) == 0, "the favourite has the lock");
             self.favourite.store(0, Ordering::Relaxed);
         }
     }
