@@ -14,12 +14,12 @@
 //! for. Later replays wait for exactly that, and for nothing else. Most events
 //! then have no record at all: nobody to wait for, no result, no hash due. Such a
 //! quiet stretch is known from its first event on, and each event in it costs a
-//! comparison, a hash step and a store that others can see. By timestamps, where the
-//! order of every event is looked at, an event is plain if nothing but that is recorded of it.
+//! comparison, a hash step and a store that others can see (`ahead.rs`).
 //!
 //! Blocking disappears: the turn implies that a lock is free. Results that order
 //! does not determine are read from the stream.
 
+mod ahead;
 pub mod calls;
 mod creation;
 pub mod cursor;
@@ -179,32 +179,6 @@ impl Replay {
         self.look_ahead();
     }
 
-    /// Looks how far the thread can go without a record.
-    fn look_ahead(&mut self) {
-        let to = |cursor: &Cursor| if cursor.malformed() { 0 } else { cursor.position().unwrap_or(u64::MAX) };
-        self.plain_until = to(&self.values).min(self.total);
-        if let Some(due) = &self.stop {
-            self.plain_until = self.plain_until.min(due.event());
-        }
-        if self.order.malformed() || self.derived.malformed() {
-            self.plain_until = 0;
-        }
-        self.quiet_until = if self.rule == Rule::Derived { self.plain_until.min(to(&self.derived)) } else { 0 };
-    }
-
-    /// Whether of the thread's next event nothing but its order was recorded, and nothing stands behind it: it succeeds,
-    /// no signal comes before or behind it, and no hash is due.
-    #[inline(always)]
-    fn is_plain(&self) -> bool {
-        self.events + 1 < self.plain_until
-    }
-
-    /// Whether a plain event waits for nobody either.
-    #[inline(always)]
-    fn is_quiet(&self) -> bool {
-        self.events + 1 < self.quiet_until
-    }
-
     /// The thread brings another one into being, whose first event may be earlier than all that are known.
     pub fn expect_child(&mut self) {
         self.safe = 0;
@@ -320,8 +294,8 @@ fn complete(thread: &mut Thread, kind: Kind) {
         }
     }
     thread.replay.publish();
-    if plain && !thread.replay.order.malformed() {
-        return;
+    if plain && !thread.replay.is_malformed() {
+        return thread.replay.look_for_waits();
     }
     stops::tell_if_due(&mut thread.replay);
     // The handler that follows its event comes first: whatever struck behind it is looked for then.
@@ -485,7 +459,7 @@ impl Thread {
         if left_over {
             report::diverge_plain(cause::VALUE, self.index, Some(kind), r.events, place);
         }
-        if r.values.malformed() || r.order.malformed() || r.derived.malformed() {
+        if r.is_malformed() {
             report::diverge_plain(cause::MALFORMED, self.index, Some(kind), r.events, place);
         }
     }
