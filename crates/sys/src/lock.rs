@@ -7,6 +7,7 @@ pub use favoured::{Favoured, Guard as FavouredGuard};
 
 use crate::primitive::{AtomicU32, Ordering, futex_wait, futex_wake};
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -50,7 +51,7 @@ impl<T> Lock<T> {
                 futex_wait(&self.state, CONTENDED, None);
             }
         }
-        Guard { lock: self }
+        Guard { lock: self, value: PhantomData }
     }
 
     /// Looks at the lock for a moment before its caller sleeps: what it guards is changed in less time than a sleep takes.
@@ -97,6 +98,8 @@ impl<T> Lock<T> {
 #[derive(Debug)]
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
+    /// Whoever sees the guard may see the value: so it can be handed on, or shared, where that can.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<T> core::ops::Deref for Guard<'_, T> {

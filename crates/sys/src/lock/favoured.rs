@@ -18,6 +18,7 @@ use super::Lock;
 use crate::barrier::Barrier;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, own_thread, yield_now};
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 
 /// A lock around a value that one thread takes most of the time. Reset by nothing: a forked child goes on with it, if
 /// nobody else had it.
@@ -35,7 +36,7 @@ pub struct Favoured<T> {
 }
 
 // SAFETY: the value is reached only through a guard. Of these there is one at a time: the favourite's own one (`within` is
-// 1, which only that thread writes and never twice) excludes one of the others (`others` is held, and `wanted` is 1)
+// 1, which only that thread writes and never twice; a guard can't leave its thread) excludes one of the others (`others` is held, and `wanted` is 1)
 // by the barriers between each side's store and load. Where there is no favourite, none comes while `others` is held.
 unsafe impl<T: Send> Sync for Favoured<T> {}
 
@@ -101,7 +102,7 @@ impl<T> Favoured<T> {
         self.within.store(1, Ordering::Relaxed);
         self.barrier.light();
         if self.wanted.load(Ordering::Acquire) == 0 {
-            return Some(Guard { lock: self, as_favourite: true });
+            return Some(Guard { lock: self, as_favourite: true, here: PhantomData });
         }
         self.within.store(0, Ordering::Release);
         None
@@ -119,7 +120,7 @@ impl<T> Favoured<T> {
                 yield_now();
             }
         }
-        Guard { lock: self, as_favourite: false }
+        Guard { lock: self, as_favourite: false, here: PhantomData }
     }
 }
 
@@ -128,6 +129,8 @@ impl<T> Favoured<T> {
 pub struct Guard<'a, T> {
     lock: &'a Favoured<T>,
     as_favourite: bool,
+    /// Stays with its thread: nobody else may write what only the favourite does.
+    here: PhantomData<*mut T>,
 }
 
 impl<T> core::ops::Deref for Guard<'_, T> {
