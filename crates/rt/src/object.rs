@@ -17,8 +17,9 @@ use relive_sys::syscall::OURS;
 pub struct Cell {
     /// Lamport clock.
     pub clock: AtomicU64,
-    /// In a replay: thread and number of the last event, see [`pack`]. In a recording: thread of the last event of
-    /// a mutex that keeps the cell in itself, or the last locker of a robust one.
+    /// In a replay that learns: thread and number of the last event, see [`pack`]. In another one that looks for races: the
+    /// segment that released it last (`races/hints.rs`). In a recording: thread of the last event of a mutex that keeps
+    /// the cell in itself, or the last locker of a robust one.
     pub last: AtomicU64,
 }
 

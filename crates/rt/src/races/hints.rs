@@ -22,16 +22,16 @@ use core::sync::atomic::Ordering::Relaxed;
 use relive_race::{Clock, Clocks, Epoch};
 use relive_trace::control::flag;
 
-/// What a thread knows of those with the smallest indices, by these, or knew a while ago: how many of their segments
-/// happened before its own.
+/// Of some threads, how many of their segments happened before this one's: at least so many, as it found when it asked.
+/// Their numbers agree with their places, modulo [`KNOWN`].
 #[derive(Debug)]
-pub(crate) struct Knows([u64; KNOWN]);
+pub(crate) struct Knows([(u32, u64); KNOWN]);
 
-const KNOWN: usize = 8;
+const KNOWN: usize = 16;
 
 impl Knows {
     /// As a thread begins.
-    pub(crate) const NOTHING: Self = Self([0; KNOWN]);
+    pub(crate) const NOTHING: Self = Self([(u32::MAX, 0); KNOWN]);
 }
 
 /// Whether threads may find out by themselves that an acquire brings nothing.
@@ -43,8 +43,8 @@ static ON: AtomicBool = AtomicBool::new(false);
 pub(super) fn brings_nothing(cells: &[&Cell]) -> bool {
     let ([cell], true) = (cells, ON.load(Relaxed)) else { return false };
     let (Some(last), Some(thread)) = (last(cell), thread::current_if_known()) else { return false };
-    let known = thread.knows.0.get(last.thread() as usize);
-    let nothing = last.thread() == thread.index || known.is_some_and(|&known| last.time() <= known);
+    let known = thread.knows.0[last.thread() as usize % KNOWN];
+    let nothing = last.thread() == thread.index || known.0 == last.thread() && last.time() <= known.1;
     if nothing {
         // What it is about to do with the object gives the line time to come.
         State::get().fetch(cell);
@@ -74,24 +74,29 @@ impl Hints {
         Self { on }
     }
 
-    /// Whether the thread `me` knows all that was left at the object.
+    /// The calling thread, `me`, acquires an object; `look_up` does that by the clocks.
     #[inline]
-    pub(super) fn is_known(&self, clocks: &Clocks, me: u32, cell: &Cell) -> bool {
-        self.on && last(cell).is_some_and(|last| clocks.knows(me, last))
+    pub(super) fn acquire(
+        &self,
+        clocks: &Clocks,
+        me: u32,
+        cell: &Cell,
+        look_up: impl FnOnce() -> Option<Clock>,
+    ) -> Option<Clock> {
+        let Some(last) = last(cell).filter(|_| self.on) else { return look_up() };
+        let ended = if clocks.current(me).knows(last) { None } else { look_up() };
+        let time = clocks.current(me).time_of(last.thread());
+        thread::current().knows.0[last.thread() as usize % KNOWN] = (last.thread(), time);
+        ended
     }
 
     /// The object was released: with this segment, if it is one process's own and whoever knows that knows all.
     #[inline]
-    pub(super) fn set(&self, cell: &Cell, known: Option<Epoch>) {
+    pub(super) fn released(&self, cell: &Cell, known: Option<Epoch>) {
         if self.on {
             cell.last.store(known.map_or(0, Epoch::bits), Relaxed);
         }
     }
-}
-
-/// The calling thread has learnt what this clock knows.
-pub(super) fn learn(clock: &Clock) {
-    (0..).zip(&mut thread::current().knows.0).for_each(|(index, known)| *known = clock.time_of(index));
 }
 
 /// The process is a new one, in which all clocks begin anew.

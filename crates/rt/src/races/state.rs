@@ -138,14 +138,14 @@ impl State {
             Act::Joined(other) => {
                 let ended = self.clocks.join(me, *other);
                 self.clocks.forget_thread(*other);
-                self.ended(me, ended);
+                self.ended(ended);
                 if alone::all_are_made() && self.clocks.knows_all(me) {
                     alone::begins();
                 }
             }
             Act::Robust { cell, taken: true } => self.robust.lock().taken(me, key(cell)),
             Act::Robust { cell, taken: false } => self.robust.lock().left(me, key(cell)),
-            Act::Done(cell) => self.ended(me, self.clocks.acquire(me, key(cell))),
+            Act::Done(cell) => self.ended(self.clocks.acquire(me, key(cell))),
             Act::Waits => {
                 self.settle(me);
                 self.hand_over(me);
@@ -226,8 +226,7 @@ impl State {
         }
         let mut known = None;
         let ended = match edge {
-            Edge::Acquire if self.hints.is_known(clocks, me, cell) => None,
-            Edge::Acquire => clocks.acquire(me, key),
+            Edge::Acquire => self.hints.acquire(clocks, me, cell, || clocks.acquire(me, key)),
             Edge::AcquireShared => clocks.acquire_shared(me, key),
             Edge::AcquireAsWriter => {
                 self.writers.lock().insert((me, key));
@@ -254,16 +253,15 @@ impl State {
             Edge::Flush | Edge::Nothing => None,
         };
         if !matches!(edge, Edge::Acquire | Edge::AcquireShared | Edge::Flush | Edge::Nothing) {
-            self.hints.set(cell, known);
+            self.hints.released(cell, known);
         }
-        self.ended(me, ended);
+        self.ended(ended);
     }
 
     /// An acquire of this thread has ended a segment with this clock.
-    fn ended(&self, me: u32, clock: Option<Clock>) {
+    fn ended(&self, clock: Option<Clock>) {
         if let Some(clock) = clock {
             self.check(&clock);
-            hints::learn(&self.clocks.current(me));
             self.tally.ends(|| clock.clone());
         } else {
             self.tally.snoop(&self.clocks);
