@@ -83,12 +83,6 @@ impl Clocks {
         self.threads.end(thread);
     }
 
-    /// A thread is about to wait for the end of another: it will do nothing before it knows what that one knows, so
-    /// that it does not hold back the [floor](Clocks::floor). What its segment did must have been handed over.
-    pub fn await_end(&self, thread: u32, other: u32) {
-        self.threads.await_end(thread, other);
-    }
-
     /// A thread learns of the end of another. An acquire.
     ///
     /// # Panics
@@ -96,7 +90,6 @@ impl Clocks {
     #[must_use]
     pub fn join(&self, thread: u32, other: u32) -> Option<Clock> {
         let left = self.threads.left(other);
-        self.threads.settle(thread);
         self.threads.acquire(thread, &left)
     }
 
@@ -149,7 +142,7 @@ impl Clocks {
     /// A mutex, spin lock or write lock is about to be released, a semaphore raised, a condition signalled, a once
     /// finished. Releases that do not know of each other accumulate.
     ///
-    /// Returns the segment that ended, if all that was left at the object is known to whoever [knows](Clocks::knows) it:
+    /// Returns the segment that ended, if all that was left at the object is known to whoever [knows](Clock::knows) it:
     /// until another release there, an acquire of such a thread would change nothing.
     pub fn release(&self, thread: u32, key: u64) -> Option<Epoch> {
         self.release_of(&mut self.objects.make(key), thread)
@@ -170,12 +163,6 @@ impl Clocks {
     #[inline]
     pub fn place_of(&self, key: u64) -> Option<*const u8> {
         self.objects.place_of(key)
-    }
-
-    /// Whether a segment happened before the current one of a thread, or is that.
-    #[inline]
-    pub fn knows(&self, thread: u32, segment: Epoch) -> bool {
-        self.threads.knows(thread, segment)
     }
 
     /// A read lock is about to be released: the next writer will know, readers will not.
@@ -223,22 +210,17 @@ impl Clocks {
         self.barriers.lock().forget_range(&keys);
     }
 
-    /// What all threads that run know. Segments that have ended must have been handed over before it is used, because
-    /// what they may race with is no longer held back by their threads. Its cost is the square of the number of threads.
-    pub fn floor(&self) -> Floor {
-        self.threads.floor()
-    }
-
-    /// A thread shows the others what it knows, for [`Clocks::shown_floor`]. All segments that it has ended must have been
-    /// handed over.
+    /// A thread shows the others what it knows, for the [floor](Clocks::floor). All segments that it has ended must have
+    /// been handed over.
     pub fn show(&self, thread: u32) {
         self.threads.show(thread);
     }
 
-    /// As [`Clocks::floor`], of what the threads that run knew when they last [showed](Clocks::show) it, or created a
-    /// thread, or began: nobody's present clock is looked at, and what any of them has yet to hand over knows it.
-    pub fn shown_floor(&self) -> Floor {
-        self.threads.shown_floor()
+    /// What all threads that run know, by what each knew when it last [showed](Clocks::show) it, or created a thread, or
+    /// began: nobody's present clock is looked at, and what any of them has yet to hand over knows it. Its cost is the
+    /// square of the number of threads that run.
+    pub fn floor(&self) -> Floor {
+        self.threads.floor()
     }
 
     /// Forgets objects and ended threads of which everybody knows all.

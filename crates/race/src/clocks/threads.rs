@@ -27,7 +27,7 @@ pub(super) struct Threads {
     running: AtomicUsize,
     /// Where [`Threads::are_known`] begins to look.
     unknown: AtomicUsize,
-    /// Held while a thread is made, and while all clocks are looked at, for the same reason.
+    /// Held while a thread is made, and while the clocks of all are looked at, for the same reason.
     making: Lock<()>,
 }
 
@@ -39,15 +39,7 @@ struct Seat(Favoured<Option<Thread>>);
 #[derive(Debug)]
 struct Thread {
     clock: Clock,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Running,
-    /// It does nothing before it knows what that thread knows at its end.
-    Awaits(u32),
-    Ended,
+    has_ended: bool,
 }
 
 /// Why a thread could not be taken in.
@@ -114,7 +106,7 @@ impl Threads {
             None => Epoch::new(number, 1),
             Some(former) => {
                 let known = creator.is_some_and(|creator| creator.knows(former.clock.epoch));
-                if former.state != State::Ended || !known {
+                if !former.has_ended || !known {
                     return Err(Refusal::InUse);
                 }
                 former.clock.epoch.next()
@@ -124,7 +116,7 @@ impl Threads {
         let others = creator.map_or(Known::NOTHING, |creator| first.both(creator));
         let clock = Clock::new(epoch, others);
         self.shown.lock().insert(number, clock.clone());
-        *thread = Some(Thread { clock, state: State::Running });
+        *thread = Some(Thread { clock, has_ended: false });
         self.running.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -139,7 +131,7 @@ impl Threads {
     fn running<R>(&self, number: u32, use_it: impl FnOnce(&mut Thread) -> R) -> R {
         let mut seat = self.seats.get(number as usize).map(|seat| seat.0.lock_often());
         let thread = announced(number, &mut seat);
-        assert!(thread.state != State::Ended, "thread {number} has ended");
+        assert!(!thread.has_ended, "thread {number} has ended");
         use_it(thread)
     }
 
@@ -147,12 +139,6 @@ impl Threads {
     #[inline]
     pub(super) fn clock(&self, number: u32) -> Clock {
         self.running(number, |thread| thread.clock.clone())
-    }
-
-    /// Whether a running thread knows a segment.
-    #[inline]
-    pub(super) fn knows(&self, number: u32, segment: Epoch) -> bool {
-        self.running(number, |thread| thread.clock.knows(segment))
     }
 
     /// What a thread has left by now.
@@ -190,25 +176,15 @@ impl Threads {
     }
 
     pub(super) fn end(&self, number: u32) {
-        self.running(number, |thread| thread.state = State::Ended);
+        self.running(number, |thread| thread.has_ended = true);
         self.seats[number as usize].0.retire();
         self.shown.lock().remove(&number);
         self.running.fetch_sub(1, Relaxed);
     }
 
-    pub(super) fn await_end(&self, number: u32, other: u32) {
-        self.with(other, |_| ());
-        self.running(number, |thread| thread.state = State::Awaits(other));
-    }
-
-    /// The thread waits no longer.
-    pub(super) fn settle(&self, number: u32) {
-        self.running(number, |thread| thread.state = State::Running);
-    }
-
     pub(super) fn forget(&self, number: u32) {
         if let Some(Some(thread)) = self.seats.get(number as usize).map(|seat| seat.0.lock()).as_deref_mut()
-            && thread.state == State::Ended
+            && thread.has_ended
         {
             thread.clock.others = Known::NOTHING;
         }
@@ -217,8 +193,7 @@ impl Threads {
     /// The clocks of all threads that run.
     pub(super) fn running_clocks(&self) -> Vec<Clock> {
         let _making = self.making.lock();
-        let running =
-            |seat: &Seat| seat.0.lock().as_ref().filter(|it| it.state != State::Ended).map(|it| it.clock.clone());
+        let running = |seat: &Seat| seat.0.lock().as_ref().filter(|it| !it.has_ended).map(|it| it.clock.clone());
         self.seats.iter().filter_map(running).collect()
     }
 
@@ -242,7 +217,7 @@ impl Threads {
     }
 
     /// What all that run have shown.
-    pub(super) fn shown_floor(&self) -> Floor {
+    pub(super) fn floor(&self) -> Floor {
         let shown = self.shown.lock();
         // Of threads that one of them knows nothing of, nobody need be asked.
         let width = shown.values().map(Clock::width).min().unwrap_or(0);
@@ -250,37 +225,10 @@ impl Threads {
         Floor((0..width).map(lowest).collect())
     }
 
-    /// What all know.
-    pub(super) fn floor(&self) -> Floor {
-        let _making = self.making.lock();
-        let mut lowest = Vec::new();
-        let mut running = false;
-        for seat in &self.seats {
-            let Some((clock, awaited)) = seat.0.lock().as_ref().filter(|it| it.state != State::Ended).map(|thread| {
-                let awaited = if let State::Awaits(other) = thread.state { Some(other) } else { None };
-                (thread.clock.clone(), awaited)
-            }) else {
-                continue;
-            };
-            let awaited = awaited.map(|other| self.left(other));
-            let known = |number: u32| clock.time_of(number).max(awaited.as_ref().map_or(0, |it| it.time_of(number)));
-            if running {
-                (0..).zip(&mut lowest).for_each(|(number, time): (u32, &mut u64)| *time = (*time).min(known(number)));
-            } else {
-                lowest = (0..self.seats.len() as u32).map(known).collect();
-                running = true;
-            }
-        }
-        if !running {
-            lowest = alloc::vec![u64::MAX; self.seats.len()];
-        }
-        Floor(lowest)
-    }
-
     pub(super) fn sweep(&self, floor: &Floor) {
         for seat in &self.seats {
             if let Some(thread) = &mut *seat.0.lock()
-                && thread.state == State::Ended
+                && thread.has_ended
                 && floor.knows(thread.clock.epoch)
             {
                 thread.clock.others = Known::NOTHING;

@@ -1,5 +1,6 @@
 //! Primitives one by one: who knows what afterwards, and which segments end.
 
+use super::detect::known_by_all;
 use crate::{Clocks, Epoch, Refusal, THREADS_MAX};
 
 /// Threads 0 to `count - 1`, created by the first one.
@@ -178,23 +179,6 @@ fn a_forgotten_object_brings_nothing() {
 }
 
 #[test]
-fn the_floor_is_what_all_running_threads_know() {
-    let clocks = threads(3);
-    let first = now(&clocks, 1);
-    clocks.release(1, 7);
-    assert!(clocks.acquire(2, 7).is_some());
-    assert!(!clocks.floor().knows(first));
-    clocks.await_end(0, 2);
-    assert!(clocks.floor().knows(first));
-    clocks.end(1);
-    clocks.end(2);
-    assert!(clocks.join(0, 2).is_some());
-    assert!(clocks.floor().knows(first));
-    clocks.end(0);
-    assert!(clocks.floor().knows(Epoch::new(2, 500)));
-}
-
-#[test]
 fn memory_of_objects_is_given_back() {
     let clocks = threads(3);
     let before = clocks.bytes();
@@ -204,13 +188,13 @@ fn memory_of_objects_is_given_back() {
     let many = clocks.bytes();
     assert!(many > before + 10_000 * 16);
     // Thread 0 does not know what was left.
-    let floor = clocks.floor();
+    let floor = known_by_all(&clocks);
     clocks.sweep(&floor);
     assert!(clocks.acquire(2, 0).is_some() && clocks.acquire(0, 640).is_some());
     for thread in [0, 2] {
         drop(clocks.acquire(thread, 9_999 * 64));
     }
-    let floor = clocks.floor();
+    let floor = known_by_all(&clocks);
     clocks.sweep(&floor);
     assert!(clocks.bytes() < before + 1000, "{} of {many} bytes are left", clocks.bytes());
 }
@@ -254,34 +238,34 @@ fn one_thread_knows_all_when_it_has_seen_the_end_of_each_other_one() {
 fn who_knows_the_last_release_knows_all_if_that_says_so() {
     let clocks = threads(4);
     let first = clocks.release(1, 7).unwrap();
-    assert!(!clocks.knows(2, first));
+    assert!(!clocks.current(2).knows(first));
     clocks.release(1, 8);
     assert!(clocks.acquire(2, 8).is_some());
-    assert!(clocks.knows(2, first) && clocks.acquire(2, 7).is_none());
+    assert!(clocks.current(2).knows(first) && clocks.acquire(2, 7).is_none());
     // Two that do not know of each other, and one that knows of both.
     assert_eq!(clocks.release(3, 7), None);
     assert!(clocks.acquire(2, 7).is_some());
     let both = clocks.release(2, 7).unwrap();
-    assert!(clocks.knows(2, both) && !clocks.knows(3, both));
+    assert!(clocks.current(2).knows(both) && !clocks.current(3).knows(both));
     // What a reader left is more than the last writer knew.
     clocks.release_shared(3, 7);
     assert_eq!(clocks.release(1, 7), None);
 }
 
 #[test]
-fn what_was_shown_is_known_for_good_and_no_more() {
+fn the_floor_is_what_all_running_threads_have_shown() {
     let clocks = threads(3);
     let first = now(&clocks, 1);
     clocks.release(1, 7);
     for thread in [0, 2] {
         assert!(clocks.acquire(thread, 7).is_some());
     }
-    assert!(clocks.floor().knows(first) && !clocks.shown_floor().knows(first));
+    assert!(known_by_all(&clocks).knows(first) && !clocks.floor().knows(first));
     clocks.show(0);
     clocks.show(1);
-    assert!(!clocks.shown_floor().knows(first));
+    assert!(!clocks.floor().knows(first));
     clocks.show(2);
-    assert!(clocks.shown_floor().knows(first));
+    assert!(clocks.floor().knows(first));
     let second = now(&clocks, 1);
     clocks.release(1, 7);
     clocks.end(2);
@@ -289,5 +273,5 @@ fn what_was_shown_is_known_for_good_and_no_more() {
     // A creator shows what it knows, and its child begins with that.
     clocks.create(0, 3).unwrap();
     clocks.show(1);
-    assert!(clocks.shown_floor().knows(second));
+    assert!(clocks.floor().knows(second));
 }

@@ -1,6 +1,6 @@
 //! Single accesses: exactly the pairs that the oracle finds with nothing between them.
 
-use super::detect::synchronise;
+use super::detect::{known_by_all, synchronise};
 use super::execution::{Event, What, execute, scripts};
 use super::oracle::{Oracle, Touch as Kept, touched};
 use crate::{Access, Clock, Clocks, Detail, Kind, Told, Touch};
@@ -53,7 +53,7 @@ pub(super) fn observe(events: &[Event]) -> (Vec<Found>, Vec<u32>) {
             }
             (What::Fresh(range), _) => detail.fresh(range.clone(), &mut tell),
             (What::Sweep, _) => {
-                let floor = clocks.floor();
+                let floor = known_by_all(&clocks);
                 detail.sweep(&floor, &mut tell);
             }
             _ => drop(synchronise(&clocks, event, |_| {})),

@@ -3,7 +3,7 @@
 
 use super::execution::{Event, PARTIES, What};
 use super::owned::{self, Idle};
-use crate::{Clock, Clocks, Epoch, History, Line, Race, pieces};
+use crate::{Clock, Clocks, Epoch, Floor, History, Line, Race, pieces};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::vec::Vec;
@@ -19,6 +19,13 @@ pub(super) struct Detect {
     pub(super) races: Vec<Race>,
     /// The segment that each event fell into.
     pub(super) segments: Vec<Epoch>,
+}
+
+/// What all running threads know, whatever they have shown.
+pub(super) fn known_by_all(clocks: &Clocks) -> Floor {
+    let running = clocks.running();
+    let lowest = |thread| running.iter().map(|clock| clock.time_of(thread)).min().unwrap_or(u64::MAX);
+    Floor((0..1024).map(lowest).collect())
 }
 
 /// What the detector says of an execution.
@@ -57,7 +64,7 @@ impl Detect {
             What::Sweep => {
                 // What was shown is never more than what is known.
                 self.clocks.show(thread);
-                let (shown, known) = (self.clocks.shown_floor(), self.clocks.floor());
+                let (shown, known) = (self.clocks.floor(), known_by_all(&self.clocks));
                 assert!(self.segments.iter().all(|&segment| known.knows(segment) || !shown.knows(segment)));
                 let floor = if thread.is_multiple_of(2) { shown } else { known };
                 self.clocks.sweep(&floor);

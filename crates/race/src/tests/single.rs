@@ -1,5 +1,6 @@
 //! Single cases of the history.
 
+use super::detect::known_by_all;
 use super::owned::{self, Idle};
 use crate::{Clocks, Epoch, History, Kind, Line, Race};
 use std::vec::Vec;
@@ -143,7 +144,7 @@ fn use_after_free_needs_no_race() {
         let races = case.check(1, 1, 0, 1);
         assert_eq!(races.iter().map(|race| race.kind).collect::<Vec<_>>(), [Kind::UseAfterFree]);
         case.order(1, 0);
-        let floor = case.clocks.floor();
+        let floor = known_by_all(&case.clocks);
         case.history.raise(&floor);
     }
     assert_eq!(case.free(1, 64..128)[0].kind, Kind::DoubleFree);
@@ -209,11 +210,11 @@ fn a_sweep_keeps_what_can_still_race() {
     case.check(1, 6, 0, 1);
     case.order(1, 2);
     case.check(2, 6, 0, 2);
-    let floor = case.clocks.floor();
+    let floor = known_by_all(&case.clocks);
     case.history.raise(&floor);
     assert_eq!(case.check(0, 5, 0, 1).len(), 1);
     case.order(1, 0);
-    let floor = case.clocks.floor();
+    let floor = known_by_all(&case.clocks);
     case.history.raise(&floor);
     let races = case.check(0, 6, 0, 3);
     assert_eq!(races.iter().map(|race| (race.older.thread(), race.bytes())).collect::<Vec<_>>(), [(2, 2)]);
@@ -228,7 +229,7 @@ fn what_somebody_does_not_know_stays() {
     case.order(0, 1);
     case.order(0, 2);
     case.order(1, 2);
-    let floor = case.clocks.floor();
+    let floor = known_by_all(&case.clocks);
     case.history.raise(&floor);
     let races = case.check(0, 6, 0, 7);
     assert_eq!(races.iter().map(|race| (race.older.thread(), race.bytes())).collect::<Vec<_>>(), [(1, 2), (2, 4)]);
@@ -244,7 +245,7 @@ fn what_all_know_leaves_no_list() {
     for (one, other) in [(1, 0), (2, 0), (0, 1), (0, 2)] {
         case.order(one, other);
     }
-    let floor = case.clocks.floor();
+    let floor = known_by_all(&case.clocks);
     case.history.raise(&floor);
     assert_eq!(case.check(1, 5, 0, 8), []);
     assert!(case.history.bytes() < full, "one entry needs no list");

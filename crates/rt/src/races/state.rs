@@ -284,7 +284,7 @@ impl State {
         if !seldom {
             self.lines.store(0, Ordering::Relaxed);
             self.clocks.show(me);
-            history.raise(&self.clocks.shown_floor());
+            history.raise(&self.clocks.floor());
         }
     }
 
