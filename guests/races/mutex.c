@@ -99,6 +99,35 @@ static void *other_handed(void *argument)
     return argument;
 }
 
+// Unlocked for the other thread, which holds it, by one that has never had it and knows of no unlock before: nothing but
+// time stands before that. The other one released it last, as far as it knows, and learns here that it did not.
+static void *one_opening(void *argument)
+{
+    pause_for(300000000);
+    shared = 1;
+    must(pthread_mutex_unlock(&mutex));
+    return argument;
+}
+
+static void *one_opening_early(void *argument)
+{
+    pause_for(300000000);
+    must(pthread_mutex_unlock(&mutex));
+    shared = 1; // race opened
+    return argument;
+}
+
+static void *other_shut(void *argument)
+{
+    must(take(&mutex));
+    must(pthread_mutex_unlock(&mutex));
+    must(take(&mutex));
+    must(take(&mutex));
+    shared = 2; // race let_in
+    must(pthread_mutex_unlock(&mutex));
+    return argument;
+}
+
 // Who did not get the lock learnt nothing from it.
 static void *one_holding(void *argument)
 {
@@ -201,6 +230,8 @@ int main(int argc, char **argv)
         {"without", one, other_without},
         {"late", one_late, other_behind},
         {"handed", one_handing, other_handed},
+        {"opened", one_opening, other_shut},
+        {"opened_early", one_opening_early, other_shut},
         {"refused", one_holding, other_refused},
         {"timed_out", one_holding, other_timed_out},
         {"deep", one_deep, other},

@@ -48,6 +48,7 @@ fn judge(case: &Case, recording: &Recording, stage: &Stage) -> Result<(), String
     {
         return Err(format!("not told as unobserved: {words}; what is: {:?}", report.unobserved));
     }
+    report.agrees_with_itself()?;
     let sure = report.races.iter().any(|race| race.certainty != Certainty::PossibleAtomic);
     match ended.status {
         Some(CLEAN) if sure => Err("races were found, and the exit status says that none were".to_owned()),

@@ -122,7 +122,9 @@ fn check(interpreter: &Program, text: &str) -> Result<(), String> {
         let is = ended.status_text();
         return Err(format!("relive races: {is} in place of {right}\n{}\n{logs}", ended.complaints()));
     }
-    let faults = expected.faults(&pairs(&Report::parse(&ended.stdout, false)?)?);
+    let report = Report::parse(&ended.stdout, false)?;
+    report.agrees_with_itself()?;
+    let faults = expected.faults(&pairs(&report)?);
     if faults.is_empty() { Ok(()) } else { Err(format!("{}\n{logs}", faults.join("\n"))) }
 }
 

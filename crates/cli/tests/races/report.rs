@@ -100,7 +100,16 @@ const fn yes() -> bool {
     true
 }
 
+/// What it says of bytes that only the first replay finds.
+const REFUTED: &str = "nobody raced in the second";
+
 impl Report {
+    /// Both replays judge by the same order, where no atomics are in the way: else the report says nothing of this.
+    pub(crate) fn agrees_with_itself(&self) -> Result<(), String> {
+        let refuted = self.unobserved.iter().find(|one| one.what.contains(REFUTED));
+        refuted.map_or(Ok(()), |one| Err(format!("the second replay refutes the first one's {} bytes", one.count)))
+    }
+
     /// Reads it; one that is not about the whole recording is an error, unless it `may_be_partial`.
     pub(crate) fn parse(text: &[u8], may_be_partial: bool) -> Result<Report, String> {
         let report: Report = serde_json::from_slice(text).map_err(|error| format!("the report: {error}"))?;
