@@ -78,12 +78,12 @@ global_asm!(
     "relive_dbi_load:",
     "push qword ptr gs:[{context} + 128]",
     "popfq",
-    // Where flags mean nothing: behind a function.
+    // Where flags mean nothing: behind a function. Restoring them takes longer than all registers.
     ".globl relive_dbi_load_unflagged",
     ".hidden relive_dbi_load_unflagged",
     "relive_dbi_load_unflagged:",
     "mov rsp, gs:[{context} + 32]",
-    // From here on a signal may go to its handler: see border.rs. Flags are the program's.
+    // From here on a signal may go to its handler: see border.rs. Flags are the program's, or mean nothing to it.
     ".globl relive_dbi_open",
     ".hidden relive_dbi_open",
     "relive_dbi_open:",
