@@ -6,6 +6,7 @@
 //! program.
 
 mod agreed;
+mod reached;
 mod symbols;
 
 use crate::decode::Instruction;
@@ -159,7 +160,8 @@ impl<'a> Known<'a> {
         loop {
             let Some(found) = Instruction::at(&bytes[self.at..]) else { return Found::Unsure };
             if self.at + found.opcode_at == opcode {
-                return Found::At(self.at);
+                let is_code = reached::is_code(bytes, &self.function, self.at);
+                return if is_code { Found::At(self.at) } else { Found::Unsure };
             }
             if self.at + found.length > opcode {
                 return Found::Nothing;

@@ -95,8 +95,10 @@ pub struct Answer {
 impl Outside {
     /// The instruction at the start of `code`, if it is one of these.
     pub fn at(code: &[u8]) -> Option<Self> {
+        /// The processor refuses all of them behind it.
+        const LOCK: u8 = 0xF0;
         let found = Instruction::at(code).filter(|_| code[0] != MARK)?;
-        Self::of(&found)
+        Self::of(&found).filter(|_| !code[..found.opcode_at].contains(&LOCK))
     }
 
     fn of(found: &Instruction) -> Option<Self> {
@@ -290,6 +292,7 @@ mod tests {
         assert_eq!(known(&[0x0F, 0xC7, 0xFE]), Some((Kind::Seed, 3, 6, 4)));
         assert_eq!(known(&[0x0F, 0xC7, 0x0F]), None, "cmpxchg8b");
         assert_eq!(known(&[0x2E, 0x0F, 0x31]), None, "our own");
+        assert_eq!(known(&[0xF0, 0x0F, 0x31]), None, "data");
     }
 
     /// What another decoder finds in a library's code, from its start to its end.

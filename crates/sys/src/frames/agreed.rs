@@ -51,7 +51,8 @@ fn walk(bytes: &[u8], mut start: usize, opcode: usize) -> Option<Found> {
     }
 }
 
-fn goes_on(bytes: &[u8], start: usize) -> bool {
+/// Whether the instructions from `start` on look like a program's.
+pub(super) fn goes_on(bytes: &[u8], start: usize) -> bool {
     let mut at = start;
     for _ in 0..BEHIND {
         match of_program(&bytes[at..]) {
@@ -66,14 +67,16 @@ fn goes_on(bytes: &[u8], start: usize) -> bool {
 }
 
 /// The instruction at the start of `bytes`, if it is one that programs use.
-fn of_program(bytes: &[u8]) -> Option<Instruction> {
+pub(super) fn of_program(bytes: &[u8]) -> Option<Instruction> {
     let found = Instruction::at(bytes)?;
     let kernels = matches!(
         (found.map, found.opcode),
         (0, 0x6C..=0x6F | 0xCD..=0xCF | 0xE4..=0xE7 | 0xEC..=0xEF | 0xF1 | 0xF4 | 0xFA | 0xFB)
             | (1, 0x00 | 0x02 | 0x03 | 0x06..=0x09 | 0x20..=0x23 | 0x30 | 0x32..=0x37)
     );
-    (!kernels).then_some(found)
+    // Two bytes of zero are an instruction, but one of data: a number, a distance between a table and what it names.
+    let zeros = (found.map, found.opcode, found.operands) == (0, 0, Some(0));
+    (!kernels && !zeros).then_some(found)
 }
 
 #[cfg(test)]
@@ -112,6 +115,19 @@ mod tests {
             }
         }
         assert!(sure > 3_000 && unsure < sure / 20, "{sure} {unsure}");
+    }
+
+    #[test]
+    fn the_table_of_a_return_is_no_code() {
+        // As Haskell's compiler lays it before each place where a call comes back: what is on the stack, the kind, and
+        // the distance of another table, which ends like a `cpuid`.
+        let before = [0x48, 0x89, 0x45, 0x08, 0x48, 0x83, 0xC5, 0x10];
+        let table = [0xFF, 0x65, 0x00, 5, 0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 0xF0, 0x0F, 0xA2, 0x01];
+        let behind = [0x48, 0x8D, 0x45, 0xD0, 0x4C, 0x39, 0xF8, 0xC3];
+        let parts = [before.repeat(16), table.to_vec(), behind.repeat(4)];
+        let (code, at) = (parts.concat(), parts[0].len() + table.len() - 3);
+        assert_eq!(code[at..at + 2], [0x0F, 0xA2]);
+        assert!(!matches!(find(&code, &(0..code.len()), at), Found::At(_)));
     }
 
     #[test]

@@ -1,0 +1,90 @@
+//! Whether what a decoder comes to within a function is code at all.
+//!
+//! Some compilers lay tables between the parts of a function: Haskell's puts one in front
+//! of each place where a call comes back, and unwinders are told of all of it as one
+//! function. Whoever decodes through a table takes it for instructions. So what stands
+//! behind an instruction that never goes on counts only if something in the function jumps
+//! there, as it is decoded; or, because jumps by tables and landing pads are not seen, if
+//! all of it looks like a program's.
+
+use super::agreed::{goes_on, of_program};
+use crate::decode::Instruction;
+use core::ops::Range;
+
+/// Whether the instruction at `start`, to which decoding `function` of `file` from its beginning leads, is one.
+pub(super) fn is_code(file: &[u8], function: &Range<usize>, start: usize) -> bool {
+    let Some(bytes) = file.get(..function.end) else { return false };
+    let Some(behind) = instructions(bytes, function.start..start).filter(|(_, it)| ends(it)).last() else {
+        return true;
+    };
+    let stretch = behind.0 + behind.1.length..start;
+    let mut targets = instructions(bytes, function.clone()).filter_map(|(at, it)| target(bytes, at, &it));
+    targets.any(|at| at == start || instructions(bytes, stretch.clone()).any(|(begins, _)| begins == at))
+        || instructions(bytes, stretch.clone()).all(|(at, _)| of_program(&bytes[at..]).is_some())
+            && goes_on(bytes, start)
+}
+
+/// Those from the start of a range on, with their offsets, up to its end or to what is none.
+fn instructions(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = (usize, Instruction)> {
+    let mut at = range.start;
+    core::iter::from_fn(move || {
+        let found = (at < range.end).then(|| Instruction::at(&bytes[at..])).flatten()?;
+        at += found.length;
+        Some((at - found.length, found))
+    })
+}
+
+/// Whether nothing goes on behind it.
+fn ends(it: &Instruction) -> bool {
+    match (it.map, it.opcode) {
+        (0, 0xC2 | 0xC3 | 0xCA | 0xCB | 0xCC | 0xE9 | 0xEB | 0xF4) | (1, 0x0B) => true,
+        (0, 0xFF) => matches!(it.operands.map(|operands| operands >> 3 & 7), Some(4 | 5)),
+        _ => false,
+    }
+}
+
+/// Where a jump leads whose distance stands in it.
+fn target(bytes: &[u8], at: usize, it: &Instruction) -> Option<usize> {
+    let end = at + it.length;
+    let distance = match (it.map, it.opcode) {
+        (0, 0x70..=0x7F | 0xE0..=0xE3 | 0xEB) => isize::from(bytes[end - 1] as i8),
+        (0, 0xE9) | (1, 0x80..=0x8F) => i32::from_le_bytes(*bytes[end - 4..].first_chunk()?) as isize,
+        _ => return None,
+    };
+    end.checked_add_signed(distance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_code;
+
+    /// Whether the `cpuid` in `before` … `behind` counts.
+    fn check(before: &[u8], behind: &[u8]) -> bool {
+        let function = [before, &[0x0F, 0xA2], behind].concat();
+        is_code(&function, &(0..function.len()), before.len())
+    }
+
+    #[test]
+    fn what_is_come_to_is_code() {
+        assert!(check(&[], &[0xC3]));
+        // `test edi, edi; jz +1; ret; cpuid; ret`
+        assert!(check(&[0x85, 0xFF, 0x74, 0x01, 0xC3], &[0xC3]));
+        // `jmp +2; cpuid; ret; jmp -5`: backward
+        assert!(check(&[0xEB, 0x03], &[0xC3, 0xEB, 0xFB]));
+    }
+
+    #[test]
+    fn what_a_table_or_a_landing_pad_leads_to_is_code_if_it_looks_like_it() {
+        // `jmp rax; mov eax, 1; cpuid; mov eax, ebx; ret`
+        let case = [0xFF, 0xE0, 0xB8, 1, 0, 0, 0];
+        assert!(check(&case, &[0x89, 0xD8, 0xC3]));
+        assert!(!check(&case, &[0xF4, 0x06]), "an instruction of kernels, and one that is none");
+    }
+
+    #[test]
+    fn the_table_of_a_return_is_none() {
+        // `jmp [rbp]`, what is on the stack, the kind, and the distance of another table; `lea rax, [rbp - 48]; ret`.
+        let table = [0xFF, 0x65, 0x00, 5, 0, 0, 0, 0, 0, 0, 0, 30, 0, 0, 0, 0xF0];
+        assert!(!check(&table, &[0x01, 0x48, 0x8D, 0x45, 0xD0, 0xC3]));
+    }
+}
