@@ -9,6 +9,7 @@
 #include <libintl.h>
 #include <locale.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <pwd.h>
 #include <syslog.h>
 #include <wchar.h>
@@ -123,6 +124,28 @@ static uint64_t names(void)
         must(getservbyname_r("http", "tcp", &entry, room, sizeof room, &found));
         return (uint64_t)(found ? found->s_port : 0);
     }
+    // Some arguments of these are on the stack.
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(80) };
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (is(what, "getnameinfo")) {
+        char host[40], service[10];
+        must(getnameinfo((struct sockaddr *)&address, sizeof address, host, sizeof host, service, sizeof service,
+                         NI_NUMERICHOST | NI_NUMERICSERV));
+        must_be(is(host, "127.0.0.1") && is(service, "80"));
+        return fold_text(0, host);
+    }
+    struct hostent host, *answer = NULL;
+    int why = 0;
+    if (is(what, "gethostbyname2_r")) {
+        must(gethostbyname2_r("127.0.0.1", AF_INET, &host, room, sizeof room, &answer, &why));
+        must_be(answer == &host && host.h_length == sizeof address.sin_addr);
+        return fold_text(0, host.h_name);
+    }
+    if (is(what, "gethostbyaddr_r")) {
+        int error = gethostbyaddr_r(&address.sin_addr, sizeof address.sin_addr, AF_INET, &host, room, sizeof room, &answer, &why);
+        must_be(answer == NULL ? why != 0 : answer == &host);
+        return fold(fold(0, (uint64_t)error), (uint64_t)why);
+    }
     struct addrinfo *found = NULL, wanted = { .ai_socktype = SOCK_STREAM };
     int error = getaddrinfo("localhost", "80", &wanted, &found);
     uint64_t result = (uint64_t)error;
@@ -155,6 +178,7 @@ static uint64_t use(void)
         { "iconv", letters }, { "iconv_latin", letters }, { "wide_stream", letters }, { "newlocale", letters },
         { "mbrtowc", letters }, { "strerror", messages }, { "perror", messages }, { "gettext", messages },
         { "getpwnam_r", names }, { "getgrgid_r", names }, { "getservbyname_r", names }, { "getaddrinfo", names },
+        { "getnameinfo", names }, { "gethostbyname2_r", names }, { "gethostbyaddr_r", names },
         { "backtrace", places }, { "dlsym", places }, { "syslog", places },
     };
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)

@@ -96,6 +96,9 @@ fn threads_that_ask_for_names_first() {
         &["4", "3", "getgrgid_r"],
         &["4", "3", "getservbyname_r"],
         &["4", "3", "getaddrinfo"],
+        &["4", "3", "getnameinfo"],
+        &["4", "3", "gethostbyname2_r"],
+        &["4", "3", "gethostbyaddr_r"],
         &["4", "3", "syslog"],
     ] {
         check(false, guest_with("first_use", arguments));

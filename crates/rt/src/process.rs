@@ -21,7 +21,7 @@ use crate::thread::{self, Thread};
 use crate::{arena, chunk, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_order::Kind;
-use relive_sys::{barrier, syscall, tls};
+use relive_sys::{barrier, dispatch, outside, syscall, tls};
 use relive_trace::control::{cause, flag, turn as state};
 use relive_trace::layout::{NONE, stop};
 
@@ -81,7 +81,11 @@ fn start_replaying(link: Option<Link>) {
     let index = match link {
         None => 0,
         Some(link) => match heir_in_plan(link.parent, link.child_number, 0) {
-            NONE => report::hold(),
+            NONE => {
+                // Whoever ends it first lets it tell of races, and it has none.
+                outside::as_if_unhandled(dispatch::SIGSYS);
+                report::hold()
+            }
             index => index,
         },
     };

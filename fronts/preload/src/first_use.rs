@@ -191,7 +191,7 @@ operations! { plain:
     Names Nothing => getrpcbyname getrpcbyname_r getrpcbynumber getrpcbynumber_r getrpcent getrpcent_r setrpcent endrpcent;
     Names Nothing => setnetgrent endnetgrent innetgr;
 
-    Hosts Nothing => getaddrinfo getnameinfo gethostbyname gethostbyname2 gethostbyname_r gethostbyaddr;
+    Hosts Nothing => getaddrinfo gethostbyname gethostbyname2 gethostbyname_r gethostbyaddr;
     Hosts Nothing => gethostent gethostent_r sethostent endhostent getnetbyname getnetbyname_r getnetbyaddr;
     Hosts Nothing => __res_init res_query __res_query res_search __res_search res_querydomain __res_querydomain;
 
@@ -199,7 +199,7 @@ operations! { plain:
 }
 
 operations! { stacked:
-    Hosts Nothing => gethostbyname2_r gethostbyaddr_r getnetbyaddr_r;
+    Hosts Nothing => getnameinfo gethostbyname2_r gethostbyaddr_r getnetbyaddr_r;
     Names Nothing => getnetgrent_r;
 }
 
