@@ -248,5 +248,6 @@ pub(crate) fn is_of_runtime(address: u64) -> bool {
 
 /// Something was mapped there: accesses of the calling thread must be taken first if this says so.
 pub(crate) fn covers(range: &Range<u64>) -> bool {
+    observed::forget(range);
     TABLES.cover(range)
 }

@@ -6,6 +6,7 @@
 //! the program's memory by functions whose purpose that is (`memcpy`, `strlen` and
 //! their kin) counts.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::ops::Range;
@@ -69,11 +70,15 @@ const LONGEST: u64 = 4096;
 struct Known {
     /// Mapped code, and whether it counts.
     files: Vec<(Range<u64>, bool)>,
+    /// Pages with code that is in no file: the kernel's list of mappings is long, and not to be read for each instruction.
+    made: BTreeSet<u64>,
     /// Of what does not count, what does; by their beginnings, and whether its reads count.
     functions: Vec<(Range<u64>, bool)>,
 }
 
-static KNOWN: Lock<Known> = Lock::new(Known { files: Vec::new(), functions: Vec::new() });
+const PAGE_BITS: u32 = 12;
+
+static KNOWN: Lock<Known> = Lock::new(Known { files: Vec::new(), made: BTreeSet::new(), functions: Vec::new() });
 
 /// Looks the functions up, once, before anything is translated.
 pub(super) fn look_up() {
@@ -94,6 +99,23 @@ pub(super) fn is_read(ip: u64) -> bool {
 }
 
 impl Known {
+    /// Whether the code at `ip` does.
+    fn counts(&mut self, ip: u64) -> bool {
+        let page = ip >> PAGE_BITS;
+        if let Some(counts) = find(&self.files, ip) {
+            return counts;
+        }
+        if self.made.contains(&page) {
+            return true;
+        }
+        read(&mut self.files);
+        // Code that is in no file was made by the program.
+        find(&self.files, ip).unwrap_or_else(|| {
+            self.made.insert(page);
+            true
+        })
+    }
+
     /// Whether the function at `ip` has reads that count, if it is one of those.
     fn function(&self, ip: u64) -> Option<bool> {
         let behind = self.functions.partition_point(|function| function.0.start <= ip);
@@ -106,12 +128,17 @@ impl Known {
 pub(super) fn is_observed(ip: u64) -> bool {
     let mut known = KNOWN.lock();
     let known = &mut *known;
-    let counts = find(&known.files, ip).unwrap_or_else(|| {
-        read(&mut known.files);
-        // Code that is in no file was made by the program.
-        find(&known.files, ip).unwrap_or(true)
-    });
-    counts || known.function(ip).is_some()
+    known.counts(ip) || known.function(ip).is_some()
+}
+
+/// What was known of a range is past: something was mapped there.
+pub(super) fn forget(range: &Range<u64>) {
+    let mut known = KNOWN.lock();
+    known.files.retain(|(file, _)| file.end <= range.start || range.end <= file.start);
+    let pages = range.start >> PAGE_BITS..range.end.div_ceil(1 << PAGE_BITS);
+    while let Some(&page) = known.made.range(pages.clone()).next() {
+        known.made.remove(&page);
+    }
 }
 
 /// Whether the code at `ip` is the C library's, the loader's or the C++ runtime's.
