@@ -185,7 +185,7 @@ impl Cache {
             factory: InstructionInfoFactory::new(),
             emptied: 0,
         };
-        let table = cache.table.address();
+        let table = cache.table.addresses();
         // SAFETY: nobody runs in the cache yet.
         let code = unsafe { writable(cache.code, 0, capacity) };
         cache.stubs = Stubs::write(code, &mut cache.marks, table, tool).ok_or(Error::Memory)?;
@@ -245,7 +245,7 @@ impl Cache {
             host,
             tool,
             stubs: self.stubs,
-            table: self.table.address(),
+            table: self.table.addresses()[0],
             first_exit: self.exits.len() as u32,
             whole,
             checked,

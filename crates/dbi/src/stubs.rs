@@ -28,7 +28,7 @@
 use crate::area::{Area, Context, EXIT, LEAVE, LOOKUP_R10, LOOKUP_R11, LOOKUP_RCX, TARGET};
 use crate::arena::Array;
 use crate::assembler::{Assembler, Forward, Operand};
-use crate::lookup::{PROBES, SLOT_BYTES};
+use crate::lookup::{FURTHER_PROBES, PROBES, SLOT_BYTES};
 use crate::register::Gpr;
 use crate::routine::{RoutineWriter, Routines};
 use crate::state::{Mark, R10, R11, RCX, State};
@@ -87,8 +87,14 @@ impl Stubs {
     pub(crate) const NONE: Self =
         Self { miss: 0, stale: 0, resume: 0, end: 0, routines: Routines::NONE, stages: [(0, Stage::Slot); STAGES] };
 
-    /// Writes the routines for a table at `table`, and the tool's.
-    pub(crate) fn write(code: Assembler<'_>, marks: &mut Array<Mark>, table: u64, tool: &impl Tool) -> Option<Self> {
+    /// Writes the routines for a table whose parts are at `tables`, and the tool's.
+    pub(crate) fn write(
+        code: Assembler<'_>,
+        marks: &mut Array<Mark>,
+        tables: [u64; 2],
+        tool: &impl Tool,
+    ) -> Option<Self> {
+        let [table, further] = tables;
         let mut w = Writer::new(code, marks);
         let mut stages = Stages { list: [(0, Stage::Slot); STAGES], count: 0 };
         let stale = w.code.here();
@@ -102,7 +108,7 @@ impl Stubs {
         w.code.load(Gpr::R11, R11_WORD);
         ask(&mut w.code);
         let miss = w.code.here();
-        look_further(&mut w.code, &mut stages);
+        look_further(&mut w.code, &mut stages, further);
         w.code.align(16, 0);
         let resume = w.code.here();
         stages.begin(&w.code, Stage::Stack);
@@ -160,8 +166,9 @@ impl Stages {
     }
 }
 
-/// The routine for a slot of another address: looks at the slots behind it, then asks the dispatcher.
-fn look_further(code: &mut Assembler<'_>, stages: &mut Stages) {
+/// The routine for a slot of another address: looks at the slots behind it, then in the further part, then asks the
+/// dispatcher.
+fn look_further(code: &mut Assembler<'_>, stages: &mut Stages, further: u64) {
     stages.begin(code, Stage::Difference);
     code.not(Gpr::R10);
     stages.begin(code, Stage::Sum);
@@ -170,9 +177,35 @@ fn look_further(code: &mut Assembler<'_>, stages: &mut Stages) {
     code.store(Operand::area(TARGET), Gpr::RCX);
     stages.begin(code, Stage::Known);
     code.copy(Gpr::R10, Gpr::RCX);
-    let mut found: [Option<Forward>; PROBES] = Default::default();
-    for (probe, found) in found.iter_mut().enumerate().skip(1) {
-        code.load(Gpr::RCX, Operand::at(Gpr::R11, (probe * SLOT_BYTES) as i32));
+    let near: [Option<Forward>; PROBES] = probe(code, 1);
+    // Slots that were never used look like that address.
+    code.lea(Gpr::RCX, Operand::at(Gpr::R10, 1));
+    let nowhere = code.jump_if_rcx_zero();
+    let goes_on = code.jump_short();
+    code.bind(nowhere);
+    let nowhere = code.jump();
+    code.bind(goes_on);
+    code.load_word(Gpr::R11, Operand::area(TARGET + 1));
+    for _ in 0..2 {
+        code.lea(Gpr::R11, Operand::indexed(None, Gpr::R11, 8, 0));
+    }
+    code.constant(Gpr::RCX, further);
+    code.lea(Gpr::R11, Operand::indexed(Some(Gpr::RCX), Gpr::R11, (FURTHER_PROBES * SLOT_BYTES / 64) as u8, 0));
+    let far: [Option<Forward>; FURTHER_PROBES] = probe(code, 0);
+    code.bind(nowhere);
+    for (register, word) in [(Gpr::RCX, RCX_WORD), (Gpr::R10, R10_WORD), (Gpr::R11, R11_WORD)] {
+        code.load(register, word);
+    }
+    ask(code);
+    leave_by(code, near);
+    leave_by(code, far);
+}
+
+/// Compares the target, in r10, with the slots at r11 from number `first` on. Branches where one is its.
+fn probe<const N: usize>(code: &mut Assembler<'_>, first: usize) -> [Option<Forward>; N] {
+    let mut found: [Option<Forward>; N] = [const { None }; N];
+    for (number, found) in found.iter_mut().enumerate().skip(first) {
+        code.load(Gpr::RCX, Operand::at(Gpr::R11, (number * SLOT_BYTES) as i32));
         code.lea(Gpr::RCX, Operand::indexed(Some(Gpr::RCX), Gpr::R10, 1, 1));
         let next = code.jump_if_rcx_zero();
         let other = code.jump_short();
@@ -180,14 +213,15 @@ fn look_further(code: &mut Assembler<'_>, stages: &mut Stages) {
         *found = Some(code.jump());
         code.bind(other);
     }
-    for (register, word) in [(Gpr::RCX, RCX_WORD), (Gpr::R10, R10_WORD), (Gpr::R11, R11_WORD)] {
-        code.load(register, word);
-    }
-    ask(code);
-    for (probe, found) in found.into_iter().enumerate() {
+    found
+}
+
+/// Goes where the slot leads that was found.
+fn leave_by<const N: usize>(code: &mut Assembler<'_>, found: [Option<Forward>; N]) {
+    for (number, found) in found.into_iter().enumerate() {
         let Some(found) = found else { continue };
         code.bind(found);
-        code.lea(Gpr::R11, Operand::at(Gpr::R11, (probe * SLOT_BYTES) as i32));
+        code.lea(Gpr::R11, Operand::at(Gpr::R11, (number * SLOT_BYTES) as i32));
         go(code);
     }
 }

@@ -68,6 +68,13 @@ pub fn bytes_written(pid: u32) -> u64 {
     text.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap_or(0)
 }
 
+/// The signals that this process ignores, from its start on: a bit for each, 1 for the first. None where that is not told.
+pub fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// Whether a debugger has the process.
 pub fn is_traced(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -5,6 +5,7 @@
 //! installed, so a disposition that the program is to inherit (`nohup`) stays.
 
 use crate::file_limit::OfPrograms;
+use crate::processes;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use relive_sys::caught::Caught;
@@ -15,6 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Those that end a program and that a user sends to end it.
 const HELD: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+/// Those of them that mean nothing else.
+const ENDS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 /// `si_code` of a signal that the terminal sent: the whole foreground group got it, the program too.
 const FROM_KERNEL: i32 = 0x80;
 
@@ -24,6 +27,9 @@ pub struct Held {
     source: SignalFd,
     before: SigSet,
     last: Cell<Option<i32>>,
+    end: Cell<Option<i32>>,
+    /// A bit for each signal that whoever started us wants ignored: 1 for the first.
+    ignored: u64,
 }
 
 impl Held {
@@ -39,7 +45,7 @@ impl Held {
         let source = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let before = SigSet::thread_get_mask()?;
         mask.thread_block()?;
-        Ok(Self { source, before, last: Cell::new(None) })
+        Ok(Self { source, before, last: Cell::new(None), end: Cell::new(None), ignored: processes::ignored_signals() })
     }
 
     /// Runs `start` with the signal mask and the limit on files as they were before: a program started there inherits
@@ -73,11 +79,22 @@ impl Held {
                 continue;
             }
             self.last.set(Some(signal.ssi_signo as i32));
+            if ENDS.iter().any(|&ends| ends as u32 == signal.ssi_signo)
+                && self.ignored >> (signal.ssi_signo - 1) & 1 == 0
+            {
+                self.end.set(Some(signal.ssi_signo as i32));
+            }
             if signal.ssi_code != FROM_KERNEL {
                 numbers.push(signal.ssi_signo as i32);
             }
         }
         numbers
+    }
+
+    /// The signal by which a user wants an end, if one was read: of no use to a replayed program, which may well have a
+    /// handler for it.
+    pub fn end(&self) -> Option<i32> {
+        self.end.get()
     }
 
     /// The last signal that came, from whomever.
@@ -112,8 +129,10 @@ mod tests {
     fn a_signal_that_a_process_sent_is_forwarded_and_does_not_end_us() {
         let held = Held::new().unwrap();
         assert!(held.to_forward().is_empty());
+        raise(Signal::SIGUSR1).unwrap();
+        assert_eq!((held.to_forward(), held.end()), (vec![10], None));
         raise(Signal::SIGTERM).unwrap();
-        assert_eq!(held.to_forward(), [15]);
+        assert_eq!((held.to_forward(), held.end()), (vec![15], Some(15)));
         raise(Signal::SIGHUP).unwrap();
         drop(held);
     }

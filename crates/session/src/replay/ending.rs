@@ -71,6 +71,7 @@ impl Run<'_> {
                     Some(self.reported())
                 }
                 Woken::Tick if self.unread().is_some() => self.unread(),
+                Woken::Tick if self.held.end().is_some() => return Ok(self.interrupted()),
                 Woken::Tick => self.look(&mut watch),
             };
             if let Some(ending) = ending {
@@ -81,6 +82,12 @@ impl Run<'_> {
                 return Ok(ending);
             }
         }
+    }
+
+    /// The user wants an end, which the program's own handler of that signal would not be.
+    fn interrupted(&self) -> Ending {
+        self.watched.kill();
+        Ending::Interrupted(self.held.end().expect("a signal came"))
     }
 
     /// Until every other thread waits, too: the race for which one diverged may have its second access still to come.
@@ -153,6 +160,9 @@ impl Run<'_> {
         while self.others_live() && !alarmed() {
             if let Some(unread) = self.unread() {
                 return unread;
+            }
+            if let Some(signal) = self.held.last().and(self.held.end()) {
+                return Ending::Interrupted(signal);
             }
             match self.look(watch) {
                 Some(Ending::RecordingEnds(_)) => break,
