@@ -32,6 +32,34 @@ int main(int count, char **arguments)
 }
 "#;
 
+/// Makes processes that share its memory, and calls the kernel while they do.
+const SHARES: &str = r#"
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char stacks[4][65536] __attribute__((aligned(16)));
+static int calls(void *argument)
+{
+    for (int i = 0; i < 3000; i++)
+        getppid();
+    return argument != 0;
+}
+int main(void)
+{
+    dprintf(1, "before\n");
+    for (int i = 0; i < 4; i++)
+        clone(calls, stacks[i + 1], CLONE_VM | CLONE_FILES | SIGCHLD, 0);
+    calls(0);
+    while (wait(0) > 0)
+        getppid();
+    dprintf(1, "after\n");
+    return 0;
+}
+"#;
+
 /// A folder with the program `fixed`, and how often that ran.
 struct Site(tempfile::TempDir);
 
@@ -140,4 +168,19 @@ fn valgrind_runs_once() {
     assert!(recorded.text().ends_with("\n5\n"), "{}", recorded.text());
     replays_say(&site, &recorded, "was not recorded and is not started");
     assert_eq!(fs::read_to_string(site.path("seen")).expect("it ran"), "x\n");
+}
+
+#[test]
+fn a_process_that_shares_its_makers_memory_ends_the_recording_and_spoils_nothing() {
+    let site = Site::build();
+    fs::write(site.path("shares.c"), SHARES).expect("a source");
+    run(Command::new("cc").args(["-o", "shares", "shares.c"]).current_dir(&site.0), LIMIT).expect_code(0);
+    for _ in 0..5 {
+        let recorded = site.relive(&["record", "--environment", "-o", "trace", "./shares"]).expect_code(0);
+        assert_eq!(recorded.text(), "before\nafter\n");
+        assert!(recorded.stderr.contains("uses clone"), "{}", recorded.stderr);
+        let replayed = site.relive(&["replay", "trace"]).expect_code(0);
+        assert_eq!(replayed.text(), "before\n", "{}", replayed.stderr);
+        fs::remove_dir_all(site.path("trace")).expect("the trace");
+    }
 }

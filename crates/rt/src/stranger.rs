@@ -3,10 +3,10 @@
 //! libc and the program can make threads that pass no front of ours: raw `clone`,
 //! helpers of asynchronous input. What such a thread does to a recorded object has
 //! no place in the order. The recording ends there: events later than the cut are
-//! not part of it, all earlier ones are, so every thread goes on writing.
+//! not part of it, all earlier ones are, so every other thread goes on writing.
 
 use crate::runtime::{self, Mode};
-use crate::{chunk, report, thread};
+use crate::{chunk, report, thread, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
 use relive_sys::syscall;
 use relive_trace::layout::stop;
@@ -77,4 +77,7 @@ pub fn refuse(what: &str, place: usize) {
             thread.index
         ));
     }
+    // Nor may it be: a process that it makes with the memory that it has would write in the same place.
+    writer::close_run(thread);
+    writer::go_on_unrecorded(thread);
 }

@@ -150,15 +150,23 @@ fn has_ended(thread: &Thread) -> bool {
 fn end_stream(thread: &mut Thread, reason: u32) {
     let cut = if reason == stop::LIMIT { runtime::session().cut.load(Ordering::Acquire) } else { thread.clock() };
     chunk::stop_recording(reason, cut);
+    go_on_unrecorded(thread);
+    if reason == stop::LIMIT {
+        thread.join_clock(cut);
+    }
+}
+
+/// What the thread does from here on is not in the trace.
+pub fn go_on_unrecorded(thread: &mut Thread) {
+    if has_ended(thread) {
+        return;
+    }
     // SAFETY: the thread's own live chunk: its stream has not ended yet.
     let last = unsafe { *thread.header };
     let was_recording = tls::get::<{ tls::HEADER }>() != 0;
     thread.header = scratch(&last);
     if was_recording {
         tls::set::<{ tls::HEADER }>(thread.header as usize);
-    }
-    if reason == stop::LIMIT {
-        thread.join_clock(cut);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::process::{Child, Creation};
 use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
-use crate::{outside, process, writer};
+use crate::{outside, process, stranger, writer};
 use relive_sys::signal::Context;
 use relive_sys::syscall;
 use relive_sys::syscall::number::{
@@ -64,6 +64,8 @@ pub(super) unsafe fn create(context: &mut Context) -> Trapped {
                 given = announce(arguments[4]);
             }
             process::about_to_clone();
+        } else if arguments[0] & (CLONE_VM | CLONE_VFORK) == CLONE_VM {
+            stranger::refuse("clone", context.place());
         }
         // SAFETY: the caller's promise; the call names a stack.
         unsafe { context.clone_on_return(given) };
