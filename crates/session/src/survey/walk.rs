@@ -1,7 +1,7 @@
 //! What a program that goes on from a stand point can still see of it.
 //!
-//! A walk over the code from there on, along both sides of each branch, into the
-//! functions that are called and out of those that return, until it gets too long.
+//! A walk over the code from there on, along both sides of each branch by turns, into
+//! the functions that are called and out of those that return, until it gets too long.
 //! A register is live if some instruction uses its value before another is written
 //! there. Moving it is no use: a function saves and restores registers that mean
 //! nothing to it, and behind our own fronts some hold garbage. So the walk follows
@@ -32,6 +32,8 @@ use std::collections::{BTreeSet, VecDeque};
 const STEPS: usize = 1500;
 /// Those of each walk from a caller on.
 const STEPS_OUT: usize = 400;
+/// Those of one path before others have their turn.
+const TURN: usize = 16;
 /// Callers.
 const CALLERS: usize = 16;
 /// Instructions within which a vector register must be used: most instructions on them read what means nothing, too.
@@ -168,23 +170,25 @@ impl Walk<'_> {
         self.kept = Some(caller.registers.iter().flatten().filter_map(|&(_, slot)| slot).collect());
         (self.left, self.seen) = (STEPS_OUT, BTreeSet::new());
         let (vectors, flags) = (u32::MAX, u64::MAX);
-        let state = State { ip: caller.address, general, vectors, flags, stored: Vec::new(), steps: NEAR };
-        self.waiting.push_back(state);
+        self.waiting.push_back(State { ip: caller.address, general, vectors, flags, stored: Vec::new(), steps: NEAR });
         self.drain();
     }
 
     fn follow(&mut self, mut state: State) {
-        while self.left > 0 && !(self.kept.is_some() && is_ours(state.ip)) && self.seen.insert(state.ip) {
-            self.left -= 1;
-            state.steps += 1;
+        for _ in 0..TURN {
+            let is_out = self.kept.is_some() && is_ours(state.ip);
+            if self.left == 0 || is_out || !self.seen.insert(state.ip) {
+                return;
+            }
+            (self.left, state.steps) = (self.left - 1, state.steps + 1);
             let bytes = self.memory.read(state.ip, LONGEST);
-            let instruction = Decoder::with_ip(64, &bytes, state.ip, DecoderOptions::NONE).decode();
+            let next = Decoder::with_ip(64, &bytes, state.ip, DecoderOptions::NONE).decode();
             // What is behind a system call is another operation.
-            let ends = instruction.is_invalid() || instruction.mnemonic() == Mnemonic::Syscall;
-            if ends || !self.step(&mut state, &instruction) {
+            if next.is_invalid() || next.mnemonic() == Mnemonic::Syscall || !self.step(&mut state, &next) {
                 return;
             }
         }
+        self.waiting.push_back(state);
     }
 
     /// Whether the walk goes on from the state.

@@ -44,6 +44,29 @@ fn what_a_caller_counts_with_is_live_however_far_its_return_is() {
     assert_eq!((live.general, live.vectors, live.flags), (1 << 13, 0, 0));
 }
 
+#[test]
+fn a_long_way_on_one_side_of_a_branch_leaves_time_for_the_other() {
+    // test eax, eax; jne 1f; ud2, or ten thousand times nop; 1: inc rbx; ud2
+    let code = |length: usize| {
+        let mut code = vec![0x85, 0xC0, 0x0F, 0x85];
+        code.extend_from_slice(&(length as u32).to_le_bytes());
+        code.resize(code.len() + length, 0x90);
+        code.extend_from_slice(&[0x48, 0xFF, 0xC3, 0x0F, 0x0B]);
+        code
+    };
+    for length in [0, 100, 10_000] {
+        assert_eq!(registers(&code(length)), [RBX, RAX]);
+        let code = code(length);
+        let mut words = vec![0; WINDOWS_AT];
+        // The stand point is behind it, where nothing is.
+        (words[0], words[1 + RIP], words[1 + RSP]) = (MAGIC, CODE + code.len() as u64, STACK);
+        let registers = [Some((7, Some(STACK + 8))), None, None, None, None, None];
+        let waiting = Waiting { address: CODE, stack: STACK + 0x20, registers };
+        let (live, _) = from(&Stand::new(&words).unwrap(), &Memory::of(CODE, &code), &[waiting]);
+        assert_eq!(live.memory.into_iter().collect::<Vec<_>>(), [(STACK + 8, 8)], "{length}");
+    }
+}
+
 fn registers(code: &[u8]) -> Vec<usize> {
     let mut found: Vec<usize> = live(code, &[]).0.registers().collect();
     found.sort_unstable();
