@@ -342,6 +342,20 @@ fn a_search_that_is_ended_leaves_nothing_behind() {
 }
 
 #[test]
+fn of_processes_that_outlive_the_first_all_is_told() {
+    let desk = Desk::new();
+    let left = desk.relive(["record", "-q", "--environment", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!"]);
+    let killed = desk.shell(&format!("kill {}", left.stdout));
+    let found = desk.relive(["races", "-q"]);
+    assert_eq!(
+        (killed.status, found.status, &*found.stdout),
+        (Some(0), Some(0), "no data races\n"),
+        "{}",
+        found.stderr
+    );
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
     let desk = Desk::new();
     build_tally(&desk);

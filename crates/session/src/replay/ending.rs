@@ -164,10 +164,17 @@ impl Run<'_> {
             if let Some(signal) = self.held.last().and(self.held.end()) {
                 return Ending::Interrupted(signal);
             }
-            match self.look(watch) {
-                Some(Ending::RecordingEnds(_)) => break,
-                Some(ending) => return ending,
-                None => std::thread::sleep(TICK / 10),
+            let Some(ending) = self.look(watch) else {
+                std::thread::sleep(TICK / 10);
+                continue;
+            };
+            // Those that outlive the first process, as agents do, end here.
+            if self.replayer.instrument.races.is_some() {
+                self.let_them_tell();
+            }
+            match ending {
+                Ending::RecordingEnds(_) => break,
+                ending => return ending,
             }
         }
         if alarmed() {
