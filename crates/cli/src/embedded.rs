@@ -9,7 +9,7 @@ use relive_session::launch::Runtime;
 use std::env;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,7 +32,19 @@ static STARTER: Embedded =
 
 /// Library and starter as files, unpacked if they weren't yet.
 pub(crate) fn runtime() -> Result<Runtime> {
-    Ok(Runtime { library: LIBRARY.file()?, starter: STARTER.file()? })
+    Ok(Runtime { library: beside_sanitizers(LIBRARY.file()?), starter: STARTER.file()? })
+}
+
+/// Another name of the library, if it can have one.
+///
+/// `AddressSanitizer` as gcc links it ends a program whose first library is not called `libasan.so`, and ours comes first;
+/// that is all the same to it, because ours comes before libc. As clang links it, it ends a program that has mapped a file
+/// of such a name. The first looks at the name by which the library was asked for, the second at the file.
+fn beside_sanitizers(library: PathBuf) -> PathBuf {
+    let link = library.with_extension("before-libasan.so");
+    let Some(name) = library.file_name() else { return library };
+    let leads_there = || fs::read_link(&link).is_ok_and(|target| target == name);
+    if leads_there() || symlink(name, &link).is_ok() || leads_there() { link } else { library }
 }
 
 /// Whether this process has such a library itself.

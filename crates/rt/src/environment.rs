@@ -301,6 +301,10 @@ pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
             Ok(Resolved::Emulate(outputs)) => {
                 system_v::in_order(number, &arguments, || emulate(thread, number, &arguments, outputs))
             }
+            // Behind the end of the recording nothing is in the way of the program.
+            Ok(Resolved::Refuse(_)) if runtime::mode() == Mode::Record && !writer::is_recorded(thread) => {
+                dispatch::program_call(number, &arguments)
+            }
             Ok(Resolved::Refuse(errno)) => -(errno as isize),
             Ok(Resolved::Execute(effect)) => execute(thread, number, &arguments, effect),
             Err(unknown) => refuse(thread, number, &arguments, &unknown),

@@ -93,7 +93,7 @@ fn tables(shared: &Shared) -> [&KnownCode; TABLES] {
 
 /// Beside the starter, by the versions of both files.
 fn path(runtime: &Runtime) -> Option<PathBuf> {
-    let version = |path: &Path| Some(path.file_stem()?.to_str()?.rsplit_once('-')?.1.to_owned());
+    let version = |path: &Path| Some(path.file_name()?.to_str()?.split_once('-')?.1.split('.').next()?.to_owned());
     let name = format!("known-{}-{}", version(&runtime.starter)?, version(&runtime.library)?);
     Some(runtime.starter.with_file_name(name))
 }

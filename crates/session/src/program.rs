@@ -1,6 +1,8 @@
 //! What a command names: finds the program, and tells before it starts whether
 //! the preloaded library will be there.
 
+mod sanitized;
+
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, elf};
 use relive_sys::elf::is_go;
@@ -83,6 +85,7 @@ impl Program {
             search(name, search_path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin")), from)?
         };
         let (executable, loader) = follow(&from.join(&path), from)?;
+        refuse_thread_sanitizer(&executable)?;
         Ok(Self { path, executable, loader, command: command.to_vec() })
     }
 
@@ -169,6 +172,18 @@ fn refuse_privileged(path: &Path) -> Result<(), ProgramError> {
         return Err(refuse("it has file capabilities and takes no preloaded library; record a copy without them"));
     }
     Ok(())
+}
+
+/// It ends itself where anything is mapped that it does not know, as what records is.
+fn refuse_thread_sanitizer(path: &Path) -> Result<(), ProgramError> {
+    let (Ok(head), Ok(file)) = (read_head(path), File::open(path)) else { return Ok(()) };
+    let why = "it is built with ThreadSanitizer, which has no room for what records it; build it without, and `relive races` \
+               finds its races";
+    if sanitized::by_threads(&file, &head) {
+        Err(ProgramError::NotRecordable { path: path.to_owned(), why })
+    } else {
+        Ok(())
+    }
 }
 
 fn loader_of(path: &Path, head: &[u8]) -> Result<PathBuf, ProgramError> {

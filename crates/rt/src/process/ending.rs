@@ -55,10 +55,14 @@ pub fn ended() {
 }
 
 /// Whether the calling thread of a replay, which ended the process in the recording, too, has events left: libraries that
-/// are closed after ours flush their streams.
+/// are closed after ours flush their streams, or do what ended the recording.
 fn has_more() -> bool {
     let recorded = runtime::plan().process(runtime::process());
-    let ends = |index| recorded.end == end::EXITED && recorded.exit_thread == index;
+    let ends = |index| match recorded.end {
+        end::EXITED => recorded.exit_thread == index,
+        end::STOPPED => true,
+        _ => false,
+    };
     thread::current_if_known().is_some_and(|t| ends(t.index) && t.replay.events() < t.replay.total())
 }
 
