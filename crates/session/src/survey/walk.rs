@@ -1,7 +1,7 @@
 //! What a program that goes on from a stand point can still see of it.
 //!
-//! A walk over the code from there on, along both sides of each branch by turns, into
-//! the functions that are called and out of those that return, until it gets too long.
+//! A walk over the code from there on, along both sides of each branch, into the
+//! functions that are called and out of those that return, until it gets too long.
 //! A register is live if some instruction uses its value before another is written
 //! there. Moving it is no use: a function saves and restores registers that mean
 //! nothing to it, and behind our own fronts some hold garbage. So the walk follows
@@ -11,9 +11,9 @@
 //!
 //! A loop may be far out: what it calls returns, and returns again, before it counts on,
 //! and nothing else may tell its passages apart. So a walk begins at each caller's return,
-//! too, with the registers that were kept for it, and of what these walks read only such
-//! registers count: other memory of a frame may be written before it is read, by what is
-//! called.
+//! too, with the registers that were kept for it, and takes both sides of a branch by turns.
+//! Of what these walks read only such registers count: other memory may be written before
+//! it is read, by what is called or by another thread.
 
 mod operands;
 
@@ -32,7 +32,7 @@ use std::collections::{BTreeSet, VecDeque};
 const STEPS: usize = 1500;
 /// Those of each walk from a caller on.
 const STEPS_OUT: usize = 400;
-/// Those of one path before others have their turn.
+/// Those of one path of it before others have their turn.
 const TURN: usize = 16;
 /// Callers.
 const CALLERS: usize = 16;
@@ -175,9 +175,9 @@ impl Walk<'_> {
     }
 
     fn follow(&mut self, mut state: State) {
-        for _ in 0..TURN {
-            let is_out = self.kept.is_some() && is_ours(state.ip);
-            if self.left == 0 || is_out || !self.seen.insert(state.ip) {
+        let out = self.kept.is_some();
+        for _ in 0..if out { TURN } else { STEPS } {
+            if self.left == 0 || out && is_ours(state.ip) || !self.seen.insert(state.ip) {
                 return;
             }
             (self.left, state.steps) = (self.left - 1, state.steps + 1);

@@ -45,7 +45,7 @@ fn what_a_caller_counts_with_is_live_however_far_its_return_is() {
 }
 
 #[test]
-fn a_long_way_on_one_side_of_a_branch_leaves_time_for_the_other() {
+fn a_long_way_on_one_side_of_a_callers_branch_leaves_time_for_the_other() {
     // test eax, eax; jne 1f; ud2, or ten thousand times nop; 1: inc rbx; ud2
     let code = |length: usize| {
         let mut code = vec![0x85, 0xC0, 0x0F, 0x85];
@@ -55,7 +55,6 @@ fn a_long_way_on_one_side_of_a_branch_leaves_time_for_the_other() {
         code
     };
     for length in [0, 100, 10_000] {
-        assert_eq!(registers(&code(length)), [RBX, RAX]);
         let code = code(length);
         let mut words = vec![0; WINDOWS_AT];
         // The stand point is behind it, where nothing is.
