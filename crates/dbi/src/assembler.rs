@@ -214,9 +214,9 @@ impl<'a> Assembler<'a> {
         self.with_memory(true, &[0x8B], to.number(), from);
     }
 
-    /// `movzx to, word [from]`, which leaves the flags alone.
-    pub(crate) fn load_word(&mut self, to: Gpr, from: Operand) {
-        self.with_memory(false, &[0x0F, 0xB7], to.number(), from);
+    /// `movzx to, byte [from]`, which leaves the flags alone.
+    pub(crate) fn load_byte(&mut self, to: Gpr, from: Operand) {
+        self.with_memory(false, &[0x0F, 0xB6], to.number(), from);
     }
 
     /// `mov [to], from`, 64 bits.

@@ -13,7 +13,7 @@
 //! A compiler has more places to return to than that, and whoever comes first has a slot
 //! for good. So what finds none has one in a further part of the table, which only large
 //! programs touch: there each 256 bytes of the program have sixteen slots, chosen by bits 8
-//! to 23, again by a `movzx`, and the routine looks through them. What finds no slot there
+//! to 23, again without a flag, and the routine looks through them. What finds no slot there
 //! either is looked up by the dispatcher each time: slow, and right.
 //!
 //! Keys are kept inverted: `lea r, [address + key + 1]` is zero exactly if they are

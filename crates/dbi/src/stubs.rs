@@ -185,7 +185,13 @@ fn look_further(code: &mut Assembler<'_>, stages: &mut Stages, further: u64) {
     code.bind(nowhere);
     let nowhere = code.jump();
     code.bind(goes_on);
-    code.load_word(Gpr::R11, Operand::area(TARGET + 1));
+    // Byte by byte: the program may want to be told of what is not aligned.
+    code.load_byte(Gpr::R11, Operand::area(TARGET + 2));
+    code.load_byte(Gpr::RCX, Operand::area(TARGET + 1));
+    for _ in 0..2 {
+        code.lea(Gpr::R11, Operand::indexed(None, Gpr::R11, 8, 0));
+    }
+    code.lea(Gpr::R11, Operand::indexed(Some(Gpr::RCX), Gpr::R11, 4, 0));
     for _ in 0..2 {
         code.lea(Gpr::R11, Operand::indexed(None, Gpr::R11, 8, 0));
     }
