@@ -19,7 +19,10 @@ pub(super) fn is_code(file: &[u8], function: &Range<usize>, start: usize) -> boo
     };
     let stretch = behind.0 + behind.1.length..start;
     let mut targets = instructions(bytes, function.clone()).filter_map(|(at, it)| target(bytes, at, &it));
-    targets.any(|at| at == start || instructions(bytes, stretch.clone()).any(|(begins, _)| begins == at))
+    // Few lead there, of the thousands that a large function has.
+    let leads_there =
+        |at| stretch.contains(&at) && instructions(bytes, stretch.clone()).any(|(begins, _)| begins == at);
+    targets.any(|at| at == start || leads_there(at))
         || instructions(bytes, stretch.clone()).all(|(at, _)| of_program(&bytes[at..]).is_some())
             && goes_on(bytes, start)
 }
