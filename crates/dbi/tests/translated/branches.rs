@@ -2,8 +2,10 @@
 //!
 //! Apart from whole functions: here a wrong encoding is one failing test.
 
-use crate::process::{Code, run, words};
+use crate::process::{Code, Distance, attach, call, engine, run, words};
 use iced_x86::code_asm::*;
+use relive_dbi::Plain;
+use std::sync::atomic::Ordering::Relaxed;
 
 fn code(write: impl FnOnce(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>) -> Code {
     Code::new(|a, _| write(a).expect("an instruction"))
@@ -387,4 +389,50 @@ fn blocks_of_more_instructions_than_one_can_have() {
         a.ret()
     });
     assert_eq!(run(f, [1, 0, 0, 0, 0, 0]), 1 + 500 * 499 / 2);
+}
+
+/// More targets than one place of the table has slots.
+#[test]
+fn targets_that_meet_are_found_without_the_engine() {
+    const COUNT: u64 = 20;
+    let targets = words(COUNT as usize);
+    for (number, target) in (1u8..).zip(&mut *targets) {
+        let page = Code::of_bytes(&[]);
+        let offset = 0x8000usize.wrapping_sub(page.0) % 0x1_0000;
+        // mov eax, number; ret
+        page.put(offset, &[0xB8, number, 0, 0, 0, 0xC3]);
+        *target = (page.0 + offset) as u64;
+    }
+    let f = code(|a| {
+        let (mut outer, mut inner) = (a.create_label(), a.create_label());
+        [rbx, r12, r13, r14, r15].into_iter().try_for_each(|register| a.push(register))?;
+        a.mov(r12, rdi)?;
+        a.mov(r13, rsi)?;
+        a.mov(r14, rdx)?;
+        a.xor(r15d, r15d)?;
+        a.set_label(&mut outer)?;
+        a.xor(ebx, ebx)?;
+        a.set_label(&mut inner)?;
+        a.call(qword_ptr(r12 + rbx * 8))?;
+        a.add(r15, rax)?;
+        a.inc(rbx)?;
+        a.cmp(rbx, r13)?;
+        a.jb(inner)?;
+        a.dec(r14)?;
+        a.jne(outer)?;
+        a.mov(rax, r15)?;
+        [r15, r14, r13, r12, rbx].into_iter().try_for_each(|register| a.pop(register))?;
+        a.ret()
+    });
+    let engine = engine(Distance::Near, Plain);
+    let mut thread = attach(engine);
+    let mut times = |rounds| {
+        let before = engine.host().asked.load(Relaxed);
+        let sum = call(&mut thread, f, [targets.as_ptr().addr() as u64, COUNT, rounds, 0, 0, 0]);
+        assert_eq!(sum, rounds * COUNT * (COUNT + 1) / 2);
+        engine.host().asked.load(Relaxed) - before
+    };
+    let first = times(2);
+    let (few, many) = (times(1), times(1000));
+    assert!(first > COUNT as usize && many == few, "{first} {few} {many}");
 }

@@ -8,6 +8,8 @@ use iced_x86::code_asm::{CodeAssembler, eax, ebx, rbx, rcx};
 use relive_dbi::{AREA_BYTES, After, Context, Engine, Error, Host, Memory, Plain, Thread, Tool, data_bytes};
 use std::ptr::NonNull;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The kernel's indices of the general registers in a signal's frame, in the order of a [`Context`].
 pub(crate) const INDEX: [i32; 16] = [
@@ -110,6 +112,8 @@ pub(crate) struct Here {
     pub(crate) events: Mutex<Vec<Context>>,
     pub(crate) after: Option<fn(&mut Context) -> After>,
     pub(crate) lost: Mutex<Vec<(u64, Error)>>,
+    /// How often the engine had to look for an address, or to translate it.
+    pub(crate) asked: AtomicUsize,
 }
 
 impl Host for Here {
@@ -118,6 +122,7 @@ impl Host for Here {
     }
 
     fn is_outside(&self, address: u64) -> bool {
+        self.asked.fetch_add(1, Relaxed);
         self.native.contains(&(address as usize))
     }
 
