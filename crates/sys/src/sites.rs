@@ -43,7 +43,7 @@ const RETURNS: usize = BEHIND.len();
 /// Where a piece has its `ret`, and its site's address.
 const PIECE_RET: usize = 21;
 const PIECE_SITE: usize = 24;
-/// `lea rcx, [rip + …]; jmp [rip + 0]; address; ret; site`
+/// `lea rcx, [rip + …]; jmp routine; …; ret; site`; where the routine is too far away, `jmp [rip + 0]; address`.
 const PIECE_BYTES: usize = 32;
 const PAGE: usize = 4096;
 
@@ -307,13 +307,26 @@ fn distance(from: usize, to: usize) -> i32 {
     (to as isize - from as isize) as i32
 }
 
+/// Whether an instruction at `from` can name `to` by its distance.
+pub(crate) fn reaches(from: usize, to: usize) -> bool {
+    const FAR: usize = (1 << 31) - 64;
+    from.abs_diff(to) < FAR
+}
+
 unsafe fn write_piece(at: usize, back: usize, routine: usize, site: usize) {
     const LEA_BYTES: usize = 7;
     let mut piece = [0xCC; PIECE_BYTES];
     piece[..3].copy_from_slice(&[0x48, 0x8D, 0x0D]);
     piece[3..7].copy_from_slice(&distance(at + LEA_BYTES, back).to_le_bytes());
-    piece[7..13].copy_from_slice(&[0xFF, 0x25, 0, 0, 0, 0]);
-    piece[13..21].copy_from_slice(&routine.to_le_bytes());
+    let jump = at + LEA_BYTES;
+    // What a piece reads is an access of the program's to whoever looks for races.
+    if reaches(jump, routine) {
+        piece[7] = 0xE9;
+        piece[8..12].copy_from_slice(&distance(jump + JUMP_BYTES, routine).to_le_bytes());
+    } else {
+        piece[7..13].copy_from_slice(&[0xFF, 0x25, 0, 0, 0, 0]);
+        piece[13..21].copy_from_slice(&routine.to_le_bytes());
+    }
     piece[PIECE_RET] = RET;
     piece[PIECE_SITE..].copy_from_slice(&site.to_le_bytes());
     // SAFETY: the caller's promise: a piece of writable memory.

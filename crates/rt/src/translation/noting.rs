@@ -18,6 +18,7 @@ use relive_dbi::{Context, Elsewhere, Engine, Error};
 use relive_race::{Line, pieces};
 use relive_sys::maps;
 use relive_sys::signal::is_own_code;
+use relive_sys::start::PIECES;
 use relive_trace::races::word::not_translated;
 
 type Noting = Engine<Process, Accesses<'static, Watcher>>;
@@ -120,7 +121,10 @@ pub(super) unsafe fn begin(dispatched: bool) -> Result<(), Error> {
     observed::look_up();
     calls::look_up();
     maps::each(|range| {
-        TABLES.cover(&(range.start as u64..range.end as u64));
+        // The program has nothing there, and the heap begins at the same place of the shadow.
+        if !PIECES.contains(&range.start) {
+            TABLES.cover(&(range.start as u64..range.end as u64));
+        }
     });
     let engine = engine(tool)?;
     ENGINE.store(core::ptr::from_ref(engine).cast_mut(), Ordering::Release);

@@ -40,7 +40,7 @@ pub(super) const JUMP_BYTES: usize = 5;
 const PIECE_BYTES: usize = 128;
 /// Where a piece's code begins; the instruction's description stands before it.
 const CODE: usize = 32;
-/// Where the routine's address stands.
+/// Where the routine's address stands, for those too far away from it to call it directly.
 const ROUTINE: usize = PIECE_BYTES - 8;
 const PAGE: usize = 4096;
 /// Larger code is not looked through for jumps.
@@ -285,10 +285,17 @@ unsafe fn change(window: &Window, start: usize, code: &[u8], piece: usize) -> Op
     let mut pairs = Pairs { written, code, own: [0; INSTRUCTIONS], copies: [0; INSTRUCTIONS], count: 0 };
     pairs.moved(window.start..window.place, start)?;
     let before = pairs.written.address();
-    // lea rsp, [rsp - 128]; call [rip + …]; lea rsp, [rsp + 128]
-    pairs.written.put(&[0x48, 0x8D, 0x64, 0x24, 0x80, 0xFF, 0x15])?;
-    let distance = (piece + ROUTINE) as isize - (pairs.written.address() + 4) as isize;
-    pairs.written.put(&(distance as i32).to_le_bytes())?;
+    // lea rsp, [rsp - 128]; call …; lea rsp, [rsp + 128]
+    pairs.written.put(&[0x48, 0x8D, 0x64, 0x24, 0x80])?;
+    let routine = relive_outside as *const () as usize;
+    // As in the pieces of sites, nothing is read where that can be.
+    if sites::reaches(pairs.written.address(), routine) {
+        pairs.written.put(&[0xE8])?;
+        pairs.written.distance_to(routine)?;
+    } else {
+        pairs.written.put(&[0xFF, 0x15])?;
+        pairs.written.distance_to(piece + ROUTINE)?;
+    }
     pairs.written.put(&[0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0])?;
     pairs.add(window.outside.length, before)?;
     pairs.moved(behind..window.end, start)?;
@@ -301,7 +308,7 @@ unsafe fn change(window: &Window, start: usize, code: &[u8], piece: usize) -> Op
     // SAFETY: the caller's promise.
     unsafe {
         (piece as *mut Outside).write(window.outside);
-        ((piece + ROUTINE) as *mut usize).write(relive_outside as *const () as usize);
+        ((piece + ROUTINE) as *mut usize).write(routine);
         pairs.written.write();
         jump.write();
     }

@@ -96,7 +96,7 @@ impl Code {
         Some(())
     }
 
-    fn distance_to(&mut self, target: usize) -> Option<()> {
+    pub(super) fn distance_to(&mut self, target: usize) -> Option<()> {
         let distance = target as isize - (self.address() + size_of::<i32>()) as isize;
         self.put(&i32::try_from(distance).ok()?.to_le_bytes())
     }
