@@ -65,8 +65,10 @@ impl Found {
 
     /// Whether it matters what is stored: a few bytes, at most of a line's size, some of them in a line that is watched.
     fn stores_to_watched<S: Sink>(&self, accesses: &Accesses<'_, S>, address: u64, bytes: u64) -> bool {
-        let last = address.wrapping_add(bytes.wrapping_sub(1));
-        self.what.kind != Kind::Read && [address, last].iter().any(|byte| accesses.is_watched(byte >> LINE_BITS))
+        let end = address.wrapping_add(bytes);
+        self.what.kind != Kind::Read
+            && [address, end.wrapping_sub(1)].iter().any(|byte| accesses.is_watched(byte >> LINE_BITS))
+            && !accesses.sink.is_worn(self.context.ip, &(address..end))
     }
 
     fn span<S: Sink>(&self, accesses: &Accesses<'_, S>, visit: &mut Visit<'_>, span: u64) {

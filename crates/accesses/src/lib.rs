@@ -111,6 +111,12 @@ pub trait Sink: Sync + Sized {
     /// segment's end; the segment goes on.
     fn full(&self, segment: &mut Segment<'_, '_, '_, Self>);
 
+    /// Whether the instruction at `ip` is let pass at these bytes of a watched line, and so need not be told.
+    fn is_worn(&self, ip: u64, range: &Range<u64>) -> bool {
+        let _ = (ip, range);
+        false
+    }
+
     /// A thread is about to access a watched line. `context` has the program's registers before the instruction at its
     /// `ip`; those that the program does not read before it writes them may hold anything.
     fn watched(&self, context: &Context, access: &WatchedAccess) -> Later {

@@ -30,6 +30,7 @@ mod entry;
 mod lists;
 mod memory;
 mod ranges;
+mod untouched;
 
 pub use cell::Cell;
 pub use entry::Slot;
@@ -44,6 +45,7 @@ use cell::{Held, INLINE};
 use core::sync::atomic::Ordering::Relaxed;
 use entry::Entry;
 use lists::{Lists, capacity};
+use untouched::Untouched;
 
 /// Cells that are fetched ahead of the one that is looked at.
 const AHEAD: usize = 8;
@@ -56,6 +58,7 @@ const AHEAD: usize = 8;
 pub struct History<'m, H> {
     memory: Memory<'m>,
     lists: Lists<'m>,
+    untouched: Untouched,
     host: H,
 }
 
@@ -67,7 +70,7 @@ impl<'m, H: Host> History<'m, H> {
     pub fn new(memory: Memory<'m>, host: H) -> Self {
         memory.assert_fits();
         let lists = Lists::new(&memory.state[AWAY + 1..], memory.lists);
-        Self { memory, lists, host }
+        Self { memory, lists, untouched: Untouched::default(), host }
     }
 
     /// Holds the lines of a segment against what is remembered, tells `report` the races, and remembers the segment.
@@ -108,7 +111,7 @@ impl<'m, H: Host> History<'m, H> {
         if newer.is_gone() {
             return;
         }
-        let mut cell = self.memory.claim(line, &self.host);
+        let mut cell = self.memory.claim(line, &self.untouched, &self.host);
         let is_known = |old: Entry| !old.is_free() && self.memory.all_know(old.epoch());
         let is_covered = |old: Entry| old.is_covered_by(newer) && clock.knows(old.epoch());
         if !cell.replace(newer, |old| is_covered(old) || is_known(old), |epoch| clock.knows(epoch)) {

@@ -48,6 +48,7 @@ pub(crate) use relive_race::Touch;
 use relive_sys::syscall;
 use relive_sys::syscall::number::PRCTL;
 use relive_trace::control::flag;
+pub(crate) use second::is_worn;
 use state::State;
 
 static ON: AtomicBool = AtomicBool::new(false);

@@ -3,12 +3,13 @@
 //! Apart from the cells because here stands how a line finds its own.
 
 use super::cell::{Cell, Held};
-use super::entry::Slot;
+use super::entry::{Entry, Slot};
 use super::lists::LISTS_WORDS;
+use super::untouched::Untouched;
 use crate::epoch::Epoch;
 use crate::lines::PAGE_LINES;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicU64, fence};
 
 /// What the history asks of the process.
 pub trait Host {
@@ -69,21 +70,26 @@ impl<'m> Memory<'m> {
         &self.cells[line as usize & (self.cells.len() - 1)]
     }
 
-    /// The line's cell. One that belongs to none becomes its own.
+    /// The line's cell. One that belongs to none becomes its own, and remembers who freed it `untouched`.
     #[inline]
-    pub(super) fn claim(&self, line: u64, host: &impl Host) -> Held<'m> {
+    pub(super) fn claim(&self, line: u64, untouched: &Untouched, host: &impl Host) -> Held<'m> {
         let cell = self.home(line).lock(host);
-        if cell.line() == Some(line) { cell } else { self.look_further(line, cell, host) }
+        if cell.line() == Some(line) { cell } else { self.look_further(line, cell, untouched, host) }
     }
 
     #[cold]
-    fn look_further(&self, line: u64, home: Held<'m>, host: &impl Host) -> Held<'m> {
+    fn look_further(&self, line: u64, home: Held<'m>, untouched: &Untouched, host: &impl Host) -> Held<'m> {
         let (mut cell, mut attempt) = (home, 0);
         loop {
             match cell.line() {
                 None => {
                     cell.set_line(line);
                     self.note(self.index(line, attempt), attempt != 0);
+                    fence(SeqCst);
+                    if let Some(by) = untouched.of(line) {
+                        cell.inline(0).store(Entry::free(by, u64::MAX));
+                        cell.set_count(1);
+                    }
                     return cell;
                 }
                 Some(owner) if owner == line => return cell,
@@ -127,7 +133,7 @@ impl<'m> Memory<'m> {
         self.state[AWAY].load(Relaxed) == 0
     }
 
-    /// Whether a page of lines that are at home may have cells.
+    /// Whether a line of this one's page may have a cell: where it is not at home, another line is there.
     pub(super) fn has_page(&self, line: u64) -> bool {
         let page = self.index(line, 0) / PAGE_LINES as usize;
         self.used[page / 64].load(Relaxed) >> (page % 64) & 1 != 0

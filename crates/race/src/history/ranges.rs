@@ -9,7 +9,11 @@ use crate::clock::Clock;
 use crate::finding::Race;
 use crate::lines::{LINE, PAGE_LINES, pieces};
 use core::ops::Range;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::fence;
 
+/// Bytes of a page.
+const PAGE: u64 = PAGE_LINES * LINE;
 /// Lines of a range of which each is looked for, even where it need not be at home.
 const EACH: u64 = 1 << 12;
 
@@ -20,9 +24,46 @@ impl<H: Host> History<'_, H> {
     ///
     /// Whatever the thread did to the range before must have been handed over.
     pub fn free(&self, clock: &Clock, range: Range<u64>, report: &mut impl FnMut(Race)) {
+        let whole = whole_pages(&range);
+        let (mut from, mut page) = (range.start, whole.start);
+        while page < whole.end {
+            if self.memory.has_page(page * PAGE_LINES) {
+                page += 1;
+                continue;
+            }
+            let start = page;
+            while page < whole.end && !self.memory.has_page(page * PAGE_LINES) {
+                page += 1;
+            }
+            if self.untouched.add(start..page, clock.epoch()) {
+                self.free_each(clock, from..start * PAGE, report);
+                fence(SeqCst);
+                for used in (start..page).filter(|used| self.memory.has_page(used * PAGE_LINES)) {
+                    self.free_each(clock, used * PAGE..(used + 1) * PAGE, report);
+                }
+                from = page * PAGE;
+            }
+        }
+        self.free_each(clock, from..range.end, report);
+    }
+
+    /// The same, line by line.
+    fn free_each(&self, clock: &Clock, range: Range<u64>, report: &mut impl FnMut(Race)) {
         for (line, bytes) in pieces(range) {
             self.visit(clock, line, Entry::free(clock.epoch(), bytes), report);
         }
+    }
+
+    /// Of pages that were freed untouched and lie in the range, nothing is known any more. Where one lies in it in part, each
+    /// of its lines remembers the free from here on.
+    fn forget_untouched(&self, range: &Range<u64>) {
+        let ends = [range.start, range.end - 1].map(|byte| byte / PAGE);
+        for page in ends.into_iter().filter(|page| self.untouched.of(page * PAGE_LINES).is_some()) {
+            for line in page * PAGE_LINES..(page + 1) * PAGE_LINES {
+                drop(self.memory.claim(line, &self.untouched, &self.host));
+            }
+        }
+        self.untouched.remove(ends[0]..ends[1] + 1);
     }
 
     /// Forgets all about a range of memory: a new block, a new stack, a new mapping, or one that is gone.
@@ -30,6 +71,7 @@ impl<H: Host> History<'_, H> {
         if range.is_empty() {
             return;
         }
+        self.forget_untouched(&range);
         let (first, last) = (range.start / LINE, (range.end - 1) / LINE);
         let everywhere = last - first >= self.memory.cells.len() as u64;
         if everywhere || !self.memory.all_at_home() && last - first > EACH {
@@ -79,8 +121,15 @@ impl<H: Host> History<'_, H> {
 
     /// The bytes of a line that are free.
     pub fn freed(&self, line: u64) -> u64 {
-        let Some(cell) = self.memory.find(line, &self.host) else { return 0 };
+        let Some(cell) = self.memory.find(line, &self.host) else {
+            return self.untouched.of(line).map_or(0, |_| u64::MAX);
+        };
         let entries = (0..cell.count()).map(|index| self.entry(&cell, index).load());
         entries.filter(|entry| entry.is_free()).fold(0, |freed, entry| freed | entry.written)
     }
+}
+
+/// The pages that lie in a range from their first byte to their last.
+fn whole_pages(range: &Range<u64>) -> Range<u64> {
+    range.start.div_ceil(PAGE)..range.end / PAGE
 }

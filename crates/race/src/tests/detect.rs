@@ -30,9 +30,14 @@ pub(super) fn known_by_all(clocks: &Clocks) -> Floor {
 
 /// What the detector says of an execution.
 pub(super) fn detect(events: &[Event]) -> Detect {
+    detect_in(CELLS, events)
+}
+
+/// The same with so many cells.
+pub(super) fn detect_in(cells: usize, events: &[Event]) -> Detect {
     let mut detect = Detect {
         clocks: Clocks::new(16),
-        history: owned::history(CELLS),
+        history: owned::history(cells),
         pending: BTreeMap::new(),
         races: Vec::new(),
         segments: Vec::new(),

@@ -1,7 +1,7 @@
 //! Random executions: the same bytes as the oracle's, and only pairs that are right.
 
-use super::detect::{Detect, detect};
-use super::execution::{Event, execute, scripts};
+use super::detect::{Detect, detect, detect_in};
+use super::execution::{BYTES, Event, What, execute, scripts};
 use super::oracle::{Oracle, Touch, touched};
 use crate::{Epoch, Kind, Race};
 use proptest::prelude::*;
@@ -80,5 +80,38 @@ proptest! {
     #[test]
     fn frees_and_fresh_blocks_are_told_from_other_accesses(script in scripts(120)) {
         judge(&execute(&script, true))?;
+    }
+}
+
+/// Lines for each byte: whole pages are given back that nobody has touched.
+const EACH: u64 = 24;
+
+/// The same execution in larger memory.
+fn enlarged(events: &[Event]) -> Vec<Event> {
+    let larger = |range: &core::ops::Range<u64>| range.start * EACH * 64..range.end * EACH * 64;
+    let of = |event: &Event| match &event.what {
+        What::Read(range) => What::Read(larger(range)),
+        What::Write(range) => What::Write(larger(range)),
+        What::Free(range) => What::Free(larger(range)),
+        What::Fresh(range) => What::Fresh(larger(range)),
+        other => other.clone(),
+    };
+    events.iter().map(|event| Event { thread: event.thread, what: of(event) }).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn what_is_given_back_untouched_is_as_free_as_the_rest(script in scripts(120)) {
+        let events = execute(&script, true);
+        let (oracle, found) = (Oracle::new(&events), detect_in((BYTES * EACH).next_power_of_two() as usize, &enlarged(&events)));
+        let of = |wanted: fn(Kind) -> bool| -> BTreeSet<u64> {
+            found.races.iter().filter(|race| wanted(race.kind)).map(|race| race.line / EACH).collect()
+        };
+        prop_assert!(found.races.iter().all(|race| race.bytes() == u64::MAX));
+        prop_assert_eq!(of(Kind::is_race), oracle.racing());
+        prop_assert_eq!(of(|kind| kind == Kind::UseAfterFree), oracle.after_free(Touch::Write));
+        prop_assert_eq!(of(|kind| kind == Kind::DoubleFree), oracle.after_free(Touch::Free));
     }
 }

@@ -155,6 +155,24 @@ fn use_after_free_needs_no_race() {
 }
 
 #[test]
+fn what_is_given_back_untouched_costs_nothing_and_is_free() {
+    const PAGE: u64 = 4096;
+    let mut case = Case::new(3);
+    case.check(1, 64 * 3, 0, 1);
+    let before = case.history.bytes();
+    assert_eq!(case.free(1, PAGE / 2..100 * PAGE + PAGE / 2), []);
+    assert!(case.history.bytes() <= before + 3 * 64 * 64, "the ends, and the page that was touched");
+    assert_eq!([64 * 2, 64 * 3, 64 * 99].map(|line| case.history.freed(line)), [u64::MAX; 3]);
+    assert_eq!(case.check(2, 64 * 50 + 7, 1, 0)[0].kind, Kind::Freed);
+    assert_eq!(case.check(1, 64 * 50 + 8, 1, 0)[0].kind, Kind::UseAfterFree);
+    case.history.fresh(60 * PAGE + 64..60 * PAGE + 128);
+    assert_eq!([0, 1, 2].map(|line| case.history.freed(64 * 60 + line)), [u64::MAX, 0, u64::MAX]);
+    assert_eq!(case.free(1, 61 * PAGE..62 * PAGE)[0].kind, Kind::DoubleFree);
+    case.history.fresh(0..101 * PAGE);
+    assert_eq!([64 * 2, 64 * 50 + 9, 64 * 61].map(|line| case.history.freed(line)), [0; 3]);
+}
+
+#[test]
 fn a_fresh_block_leaves_its_neighbours_alone() {
     let mut case = Case::new(3);
     case.check(1, 1, 0, u64::MAX);

@@ -17,12 +17,17 @@ use relive_race::{Clock, Clocks, Detail, Epoch, Frontier, Standing, Touch, Varia
 use relive_trace::races::told::STACK_WORDS_MAX;
 use relive_trace::races::{TOLD, WATCH, word};
 
+mod blocks;
 mod stacks;
 mod telling;
 mod told;
+mod worn;
 
+use blocks::Blocks;
 use stacks::{RSP, Stack, Stacks, stack_of_caller};
-use told::{Met, Told, runs};
+use told::{Met, Telling, Told, runs};
+use worn::Worn;
+pub(crate) use worn::is_worn;
 
 /// After so many accesses in a row that brought nothing new, those to the same bytes are not looked at up to the thread's
 /// next event. A race of another instruction there, which would be one more pair of the same bytes, is missed then.
@@ -44,8 +49,8 @@ pub(super) struct Second {
     /// The files whose code was mapped when the last race was told.
     modules: Vec<u64>,
     threads: BTreeMap<u32, Past>,
-    /// By their addresses.
-    blocks: BTreeMap<u64, Block>,
+    blocks: Blocks,
+    worn: Worn,
     ledger: Ledger,
     begun: bool,
 }
@@ -126,13 +131,6 @@ struct Origin {
     stack: Stack,
 }
 
-/// A block of the heap with watched bytes.
-struct Block {
-    size: u64,
-    allocated: Origin,
-    freed: Option<Origin>,
-}
-
 impl Second {
     /// Watches what the launcher says, in the second pass.
     pub(super) fn new(pass: Pass) -> Self {
@@ -147,7 +145,8 @@ impl Second {
             told: Told::default(),
             modules: Vec::new(),
             threads: BTreeMap::new(),
-            blocks: BTreeMap::new(),
+            blocks: Blocks::default(),
+            worn: Worn::default(),
             ledger: Ledger::new(TOLD),
             begun: false,
         };
@@ -196,6 +195,7 @@ impl Second {
 
     /// The process has this thread alone, and begins anew.
     pub(super) fn fork(&mut self, pass: Pass, me: u32) {
+        self.worn.forget();
         *self = Self::new(pass);
         if pass == Pass::Second {
             self.threads.entry(me).or_default().passed = translation::passes();
@@ -246,21 +246,11 @@ impl Second {
 
     /// A block was given out. What was there before is gone.
     pub(super) fn allocated(&mut self, me: u32, block: &Range<u64>, asked: u64) {
-        while let Some((&start, old)) = self.blocks.range(..block.end).next_back()
-            && start + old.size.max(1) > block.start
-        {
-            self.blocks.remove(&start);
-        }
+        self.blocks.forget(block);
         if self.detail.watches(block) {
-            let new = Block { size: asked, allocated: self.here(me), freed: None };
-            self.blocks.insert(block.start, new);
+            let allocated = self.here(me);
+            self.blocks.insert(block.start, asked, allocated);
         }
-    }
-
-    /// The block in which an address lies, in use or given back.
-    fn block_of(&self, address: u64) -> Option<(u64, &Block)> {
-        let (&start, block) = self.blocks.range(..=address).next_back()?;
-        (address < start + block.size).then_some((start, block))
     }
 
     /// An event of a thread: the nearest one behind its accesses since the last.
@@ -318,6 +308,7 @@ impl Second {
             self.detail.watch(line, bytes & self.detail.watched(line), bytes);
         }
         self.variables.insert(range.clone());
+        self.worn.forget();
     }
 
     /// Lets the thread know what the variables told it that it has read.
@@ -334,9 +325,9 @@ impl Second {
     }
 
     pub(super) fn free(&mut self, me: u32, clock: &Clock, range: Range<u64>) {
-        if self.blocks.contains_key(&range.start) {
+        if self.blocks.at(range.start).is_some() {
             let freed = self.here(me);
-            self.blocks.entry(range.start).and_modify(|block| block.freed = Some(freed));
+            self.blocks.at(range.start).expect("it is there").freed = Some(freed);
         }
         self.by_runtime(me, clock, Touch::Free, range);
     }
@@ -371,8 +362,10 @@ impl Second {
             relive_race::Told::Pair(pair) => pairs.push(Met::of(&pair)),
             relive_race::Told::Unused(record) => unused.push(record),
         });
-        for met in pairs {
-            self.tell(&met);
+        let raced = !pairs.is_empty();
+        let brought = pairs.into_iter().fold(false, |brought, met| self.tell(&met) || brought);
+        if raced && !brought && self.variables.overlapping(access.range.clone()).next().is_none() {
+            self.worn.raced(access.ip, &access.range);
         }
         for record in unused {
             self.records.remove(&record);
@@ -431,17 +424,20 @@ impl Second {
         });
     }
 
-    fn tell(&mut self, met: &Met) {
+    /// Writes a race down. Whether there was anything new.
+    fn tell(&mut self, met: &Met) -> bool {
         if met.clocks[0].epoch().thread() == met.clocks[1].epoch().thread() {
             // A block that one thread uses after its own free: a fault, but no race.
-            return;
+            return false;
         }
         self.frontier.add(&met.clocks[0], &met.clocks[1]);
-        let block = self.block_of(met.address()).map(|(start, _)| start);
-        let [Some(older), Some(newer)] = met.records.map(|record| self.records.get(&record)) else { return };
+        let block = self.blocks.of(met.address()).map(|(start, _)| start);
+        let [Some(older), Some(newer)] = met.records.map(|record| self.records.get(&record)) else { return true };
         let pair = (older.stack[0], newer.stack[0], met.kind, met.perhaps_atomic);
-        if !self.told.is_new(pair, met, block) {
-            return self.flush(false);
+        let telling = self.told.telling(pair, met, block);
+        if telling != Telling::InFull {
+            self.flush(false);
+            return telling == Telling::Bytes;
         }
         let certain = self.frontier.order().standing(&met.clocks[0], &met.clocks[1]) == Standing::First;
         let mut words = Vec::new();
@@ -455,7 +451,7 @@ impl Second {
             }
         }
         telling::race(&mut words, met, certain, [older, newer]);
-        if let Some((start, block)) = self.block_of(met.address()) {
+        if let Some((start, block)) = self.blocks.of(met.address()) {
             telling::block(&mut words, start, block);
         }
         if !core::mem::replace(&mut self.begun, true) {
@@ -468,6 +464,7 @@ impl Second {
             self.modules = modules;
         }
         self.ledger.append(&words);
+        true
     }
 }
 

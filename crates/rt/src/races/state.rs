@@ -20,6 +20,7 @@ use crate::thread;
 use crate::translation;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use relive_order::Kind;
@@ -300,14 +301,25 @@ impl State {
 
     /// The calling thread's lines, as those of the segment with this clock.
     fn check(&self, clock: &Clock) {
-        translation::take_accesses(|lines| self.hold(clock, lines), |range| self.variable(&range));
+        let mut found = Vec::new();
+        translation::take_accesses(|lines| self.hold(clock, lines), |range| self.variable(&range, &mut found));
+        self.write(&found);
     }
 
     /// The thread's log is full in the middle of a segment.
     pub(super) fn full(&self, me: u32, take: Take<'_>) {
         let _within = self.passage.enter(me);
         let clock = self.clocks.current(me);
-        take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(&range));
+        let mut found = Vec::new();
+        take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(&range, &mut found));
+        self.write(&found);
+    }
+
+    /// Tells the launcher, in one write: a program may touch each word of a large table by locked instructions.
+    fn write(&self, found: &[u64]) {
+        if !found.is_empty() {
+            self.found.lock().ledger.append(found);
+        }
     }
 
     /// Lines of one segment.
@@ -316,12 +328,14 @@ impl State {
         // The second pass has its accesses one by one.
         if let Some((history, _)) = &self.history {
             self.tally.touched(clock, lines);
-            history.check(clock, lines, &mut |race| self.tell(race));
+            let mut found = Vec::new();
+            history.check(clock, lines, &mut |race| self.tell(race, &mut found));
+            self.write(&found);
         }
     }
 
-    /// Tells the launcher of a racing line, and of each byte once.
-    fn tell(&self, race: Race) {
+    /// What the launcher is to be told of a racing line: each byte once.
+    fn tell(&self, race: Race, words: &mut Vec<u64>) {
         if race.older.thread() == race.newer.thread() {
             return;
         }
@@ -330,16 +344,16 @@ impl State {
         let new = race.bytes() & !*told;
         *told |= new;
         if new != 0 {
-            found.ledger.append(&[word::RACING, race.line, new]);
+            words.extend([word::RACING, race.line, new]);
         }
     }
 
-    /// A locked instruction touched a range.
-    fn variable(&self, range: &Range<u64>) {
+    /// A locked instruction touched a range: what the launcher is to be told of it.
+    fn variable(&self, range: &Range<u64>, words: &mut Vec<u64>) {
         let mut found = self.found.lock();
         for (line, bytes) in pieces(range.clone()) {
             if found.variables.insert((line, bytes)) {
-                found.ledger.append(&[word::VARIABLE, line, bytes]);
+                words.extend([word::VARIABLE, line, bytes]);
             }
         }
     }
@@ -361,7 +375,9 @@ impl State {
         match &self.history {
             Some((history, _)) => {
                 self.check(&clock);
-                history.free(&clock, range.clone(), &mut |race| self.tell(race));
+                let mut found = Vec::new();
+                history.free(&clock, range.clone(), &mut |race| self.tell(race, &mut found));
+                self.write(&found);
             }
             None => self.second.lock().free(me, &clock, range.clone()),
         }
@@ -435,7 +451,9 @@ impl State {
         self.hand_over(me);
         self.ending.ends(me, &self.passage, |other, memory| {
             let clock = self.clocks.current(other);
-            translation::look(memory, |lines| self.hold(&clock, lines), |range| self.variable(&range));
+            let mut found = Vec::new();
+            translation::look(memory, |lines| self.hold(&clock, lines), |range| self.variable(&range, &mut found));
+            self.write(&found);
             self.tally.ends(|| clock.clone());
         });
         if self.pass == Pass::First {

@@ -78,6 +78,10 @@ impl Sink for Watcher {
         races::full(&mut |lines, locked| take(segment, lines, locked));
     }
 
+    fn is_worn(&self, ip: u64, range: &Range<u64>) -> bool {
+        races::is_worn(ip, range)
+    }
+
     fn watched(&self, context: &Context, access: &WatchedAccess) -> Later {
         let touch = match access.kind {
             Kind::Read => Touch::Read,
@@ -86,7 +90,7 @@ impl Sink for Watcher {
         };
         let (range, ip) = (access.address..access.address + access.bytes, context.ip);
         // The rest of a watched line may be busy.
-        if !self.watches(&range) {
+        if !self.watches(&range) || self.is_worn(ip, &range) {
             return Later::Pass;
         }
         let content = match touch {

@@ -4,8 +4,9 @@
 //! (see the table at the head of `relive-findings`' `wire.rs`, whose tests read what is
 //! written here).
 
+use super::blocks::Block;
 use super::told::Met;
-use super::{Block, Operation, Origin, Record};
+use super::{Operation, Origin, Record};
 use crate::races::labels;
 use crate::thread;
 use alloc::vec::Vec;

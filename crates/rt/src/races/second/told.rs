@@ -23,6 +23,17 @@ const WAITING_MAX: usize = 4096;
 /// Two instructions, what they did, and whether that is perhaps atomic.
 pub(super) type Pair = (u64, u64, Kind, bool);
 
+/// How much is new about a race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// It is told in full, as the next one.
+    InFull,
+    /// More bytes of one that was told are written down.
+    Bytes,
+    /// Nothing.
+    NotAtAll,
+}
+
 /// What was told.
 #[derive(Default)]
 pub(super) struct Told {
@@ -55,8 +66,8 @@ impl Told {
         }
     }
 
-    /// A pair races. Whether it is to be told in full, as the next race. `block` is where the heap block begins in which the bytes lie.
-    pub(super) fn is_new(&mut self, pair: Pair, met: &Met, block: Option<u64>) -> bool {
+    /// A pair races. How it is to be told. `block` is where the heap block begins in which the bytes lie.
+    pub(super) fn telling(&mut self, pair: Pair, met: &Met, block: Option<u64>) -> Telling {
         let address = met.address();
         let behind = self.pieces.partition_point(|piece| piece.start <= address);
         let piece = behind.checked_sub(1).map_or(address, |at| self.pieces[at].start).max(block.unwrap_or(0));
@@ -74,15 +85,17 @@ impl Told {
             of.pieces.entry(piece).or_insert((number, 0)).1 += 1;
             self.count += 1;
             self.bytes.insert((number, met.line), met.bytes);
+            Telling::InFull
         } else {
             let race = of.pieces.get(&piece).map_or(of.first, |&(first, _)| first);
             let known = self.bytes.entry((race, met.line)).or_default();
             if met.bytes & !*known != 0 {
                 self.waiting.extend([tag::MORE, 3, race, met.line, met.bytes & !*known]);
                 *known |= met.bytes;
+                return Telling::Bytes;
             }
+            Telling::NotAtAll
         }
-        new
     }
 
     /// What is to be written, if it is much or `all` is wanted.
