@@ -50,6 +50,7 @@ pub mod stacks;
 mod stand;
 mod system_v;
 mod told;
+mod unknown;
 mod unseen;
 
 pub use images::{Bare, Obstacle, library, on_bare_exec, records_attempts};
@@ -62,13 +63,13 @@ use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
 use crate::{chunk, held, inputs, outside, process, races, replay, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
-use relive_calls::{Effect, Output, Resolved, Unknown};
+use relive_calls::{Effect, Output, Resolved};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::frames::{File, Found, Known};
 use relive_sys::signal::{Context, Info, is_own_code};
 use relive_sys::sites::{Answer, Asked, caller};
 use relive_sys::syscall::number::{CLONE, FORK, GETPID, GETTID, PRLIMIT64, SETRLIMIT, VFORK};
-use relive_sys::{gate, maps, passage, start, syscall};
+use relive_sys::{maps, passage, start, syscall};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
 
@@ -238,7 +239,7 @@ unsafe extern "C" fn on_call(_signal: i32, info: *mut Info, context: *mut Contex
     }
     if info.is_of_gate() {
         // SAFETY: the context of such a call.
-        return unsafe { refuse_gate(context) };
+        return unsafe { unknown::refuse_gate(context) };
     }
     if passage::is_stub(context.place()) {
         // SAFETY: the context of a stub's call.
@@ -307,7 +308,7 @@ pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
             }
             Ok(Resolved::Refuse(errno)) => -(errno as isize),
             Ok(Resolved::Execute(effect)) => execute(thread, number, &arguments, effect),
-            Err(unknown) => refuse(thread, number, &arguments, &unknown),
+            Err(named) => unknown::refuse(thread, number, &arguments, &named),
         };
         if runtime::mode() == Mode::Replay {
             replayed::say_if_done();
@@ -452,45 +453,4 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
     // No timer of the program's runs: what struck while it computed on after the call strikes at its end.
     replay::deliver_computing();
     result
-}
-
-/// # Safety
-/// As for the call itself.
-#[inline(never)] // Its buffers would weigh on the stack of every call.
-unsafe fn refuse(thread: &mut Thread, number: usize, arguments: &[usize; 6], unknown: &Unknown) -> isize {
-    if runtime::mode() == Mode::Replay {
-        replayed::refused(number);
-    }
-    let Unknown { call, request } = unknown;
-    report::line(format_args!(
-        "recording stopped: system call {number} ({call}, request {request:#x}) can't be recorded; the program goes on, \
-         the trace is valid up to here"
-    ));
-    chunk::stop_recording(stop::REFUSED, thread.clock_base());
-    // SAFETY: the caller's promise.
-    unsafe { dispatch::program_call(number, arguments) }
-}
-
-/// A call of `int 0x80`: its numbers are not those of the table.
-///
-/// # Safety
-/// The context must be of that call.
-#[inline(never)]
-unsafe fn refuse_gate(context: &mut Context) {
-    let number = context.number();
-    if let Some(thread) = taking_part() {
-        if runtime::mode() == Mode::Replay {
-            replayed::refused(number);
-        }
-        report::line(format_args!(
-            "recording stopped: call {number} of 32 bits (int 0x80) can't be recorded; the program goes on, the trace is \
-             valid up to here"
-        ));
-        chunk::stop_recording(stop::REFUSED, thread.clock_base());
-    }
-    // rbx, rcx, rdx, rsi, rdi, rbp.
-    let arguments = [3, 1, 2, 6, 7, 5].map(|register| *context.operand(register) as u32);
-    // SAFETY: the program's own call.
-    let result = unsafe { gate::call(number as u32, arguments) };
-    context.set_result(result as isize);
 }
