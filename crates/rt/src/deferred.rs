@@ -58,6 +58,8 @@ pub struct Deferred {
     held_at: u64,
     /// Handlers run so far.
     pub delivered: u32,
+    /// Whether calls that the last one interrupted are made again (`SA_RESTART`).
+    pub restarts: bool,
     /// The watch on the place where the next one strikes, in a replay.
     pub strike: Option<usize>,
     /// Where the last one struck while the thread computed, and the stack pointer there: it goes back to it.
@@ -73,6 +75,7 @@ impl Deferred {
         timer: None,
         held_at: 0,
         delivered: 0,
+        restarts: false,
         strike: None,
         struck: [0; 2],
     };

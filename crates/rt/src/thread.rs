@@ -164,6 +164,11 @@ impl Thread {
         *counter - 1
     }
 
+    /// So many calls, counted before the last event, come behind it.
+    pub fn count_calls(&mut self, calls: u32) {
+        (0..calls).for_each(|_| _ = self.count_call(false));
+    }
+
     /// Calls counted since the last event.
     pub fn calls_so_far(&self) -> u32 {
         if self.counted_at == self.events() { self.calls } else { 0 }

@@ -18,6 +18,7 @@
 //! The asynchronous type strikes between two instructions and can't be recorded.
 
 pub(crate) mod points;
+mod woken;
 
 use crate::real::{self, errno, set_errno};
 use crate::unannounced;
@@ -135,15 +136,15 @@ unsafe fn was_interrupted(frame: *mut Frame) -> bool {
 }
 
 /// Records how a call ended that a signal interrupted: the kernel won't interrupt it in a replay. `sleeps` says
-/// that it returns what is left instead of -1.
+/// that it returns what is left instead of -1, `woken` that the kernel was not asked.
 ///
 /// # Safety
 /// The call of [`enter`] with this frame has returned.
-pub(crate) unsafe fn note_interruption(frame: *mut Frame, sleeps: bool) {
+pub(crate) unsafe fn note_interruption(frame: *mut Frame, sleeps: bool, woken: bool) {
     // SAFETY: the caller's promise.
     unsafe {
         // With the environment recorded, the calls themselves say how they ended.
-        if mode() != Mode::Record || environment::is_on() || !was_interrupted(frame) {
+        if mode() != Mode::Record || environment::is_on() && !woken || !was_interrupted(frame) {
             return;
         }
         let result = (*frame).result as c_int;
@@ -161,7 +162,7 @@ pub(crate) unsafe fn note_interruption(frame: *mut Frame, sleeps: bool) {
 /// As for [`enter`], which comes before.
 pub(crate) unsafe fn interruption(frame: *mut Frame) -> Option<usize> {
     // SAFETY: the caller's promise.
-    if mode() != Mode::Replay || environment::is_on() || unsafe { !was_interrupted(frame) } {
+    if mode() != Mode::Replay || unsafe { !was_interrupted(frame) } {
         return None;
     }
     let recorded = replay::failure_of_last(Kind::Deliver)?;

@@ -30,6 +30,7 @@ use relive_sys::{tls, trampoline};
 /// One more than the largest signal number.
 pub(crate) const SIGNALS: usize = 65;
 
+const SA_RESTART: u32 = 0x1000_0000;
 const SA_ONSTACK: u32 = 0x0800_0000;
 const SA_RESETHAND: u32 = 0x8000_0000;
 
@@ -64,6 +65,9 @@ unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
         }
         let wanted = &WANTED[number];
         let flags = wanted.flags.load(Ordering::Relaxed);
+        if let Some(thread) = thread::current_if_known() {
+            thread.signals.restarts = flags & SA_RESTART != 0;
+        }
         if flags & SA_RESETHAND != 0 {
             install::reset(number as i32);
         }

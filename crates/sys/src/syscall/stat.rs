@@ -2,7 +2,7 @@
 //!
 //! Apart from the calls because here is what a file is known by.
 
-use super::{number, syscall3};
+use super::{number, syscall3, syscall6};
 
 /// What the kernel says of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,33 @@ pub fn file_stat(fd: u32) -> Option<Stat> {
 /// Type and permission bits of an open file.
 pub fn file_mode(fd: u32) -> Option<u32> {
     file_stat(fd).map(|stat| stat.mode)
+}
+
+/// Whether reading from an open file waits until there is something.
+pub fn blocks(fd: u32) -> bool {
+    const F_GETFL: usize = 3;
+    const O_NONBLOCK: isize = 0o4000;
+    // SAFETY: no pointers.
+    let flags = unsafe { syscall3(number::FCNTL, fd as usize, F_GETFL, 0) };
+    flags >= 0 && flags & O_NONBLOCK == 0
+}
+
+/// Whether something could be read from an open file, or its end or an error be seen, without a wait.
+pub fn is_readable(fd: u32) -> bool {
+    /// `struct pollfd`
+    #[repr(C)]
+    struct Asked {
+        fd: u32,
+        events: u16,
+        found: u16,
+    }
+    const POLLIN: u16 = 1;
+    let mut asked = Asked { fd, events: POLLIN, found: 0 };
+    let at_once = [0usize; 2];
+    // SAFETY: one entry, which the kernel fills, and a time that it reads.
+    let count =
+        unsafe { syscall6(number::PPOLL, core::ptr::from_mut(&mut asked).addr(), 1, at_once.as_ptr().addr(), 0, 0, 0) };
+    count != 0
 }
 
 impl Stat {

@@ -2,6 +2,7 @@
 //! counts itself, and as threads may wake each other through the kernel there,
 //! hands on clocks, and with the environment recorded orders what they hand over. Nothing lives here but the list and what sets a few of them apart.
 
+use super::woken::{self, Woken};
 use super::{enter, interruption, leave, note_interruption, strike, unwound, wait_for_signal};
 use crate::real::{self, Real, look_up_early};
 use core::ffi::c_int;
@@ -13,9 +14,10 @@ use relive_sys::{detour, syscall, trampoline};
 /// Slots of [`Frame::scratch`]: how the call may end, see below, and what it hands on.
 const ENDS: usize = 0;
 const CARRIES: usize = 1;
-/// It returns what is left of a sleep; it may have taken a child's end.
+/// It returns what is left of a sleep; it may have taken a child's end; it was woken before it began.
 const SLEEPS: usize = 1;
 const REAPS: usize = 2;
+const WOKEN: usize = 4;
 
 /// What there is to know of a point besides its name.
 #[derive(Clone, Copy, Debug)]
@@ -32,23 +34,38 @@ pub(crate) struct Nature {
     opens: Option<usize>,
     /// The argument that holds the signal mask for the time of the call.
     mask: Option<usize>,
+    woken: Woken,
 }
 
-const PLAIN: Nature =
-    Nature { sleeps: false, waits: false, reaps: false, carries: Carries::NOTHING, opens: None, mask: None };
+const PLAIN: Nature = Nature {
+    sleeps: false,
+    waits: false,
+    reaps: false,
+    carries: Carries::NOTHING,
+    opens: None,
+    mask: None,
+    woken: Woken::Never,
+};
 pub(crate) const GIVE: Nature = Nature { carries: Carries::GIVES, ..PLAIN };
 const TAKE: Nature = Nature { carries: Carries::TAKES, ..PLAIN };
 const BOTH: Nature = Nature { carries: Carries::EXCHANGES, ..PLAIN };
-const READY: Nature = Nature { carries: Carries::AWAITS, ..PLAIN };
+const READY: Nature = Nature { carries: Carries::AWAITS, woken: Woken::Fails, ..PLAIN };
 const MAKE: Nature = Nature { carries: Carries::CHANGES_AND_LOOKS, ..PLAIN };
 const RECEIVE: Nature = Nature { carries: Carries::RECEIVES, ..PLAIN };
+const HEAR: Nature = Nature { woken: Woken::Waits(None), ..TAKE };
 const SLEEP: Nature = Nature { sleeps: true, ..PLAIN };
-const WAIT: Nature = Nature { waits: true, ..PLAIN };
-const SUSPEND: Nature = Nature { mask: Some(0), ..WAIT };
+const NAP: Nature = Nature { woken: Woken::Left, ..SLEEP };
+const DOZE: Nature = Nature { woken: Woken::FailsWithout(1), ..PLAIN };
+const WAIT: Nature = Nature { waits: true, woken: Woken::Fails, ..PLAIN };
+const SUSPEND: Nature = Nature { mask: Some(0), woken: Woken::Never, ..WAIT };
 const REAP: Nature = Nature { reaps: true, carries: Carries::REAPS, ..PLAIN };
 
 const fn opens(argument: usize) -> Nature {
     Nature { opens: Some(argument), ..PLAIN }
+}
+
+const fn hears(flags: usize) -> Nature {
+    Nature { woken: Woken::Waits(Some(flags)), ..TAKE }
 }
 
 const fn masked(argument: usize) -> Nature {
@@ -83,6 +100,10 @@ pub(crate) unsafe fn before(frame: *mut Frame, real: &Real, nature: Nature) -> u
             (*frame).result = result;
             return 0;
         }
+        if woken::ends(frame, nature.woken) {
+            (*frame).scratch[ENDS] |= WOKEN;
+            return 0;
+        }
         real.address()
     }
 }
@@ -112,7 +133,7 @@ pub(crate) unsafe extern "C" fn after(frame: *mut Frame) -> usize {
             outside::may_have_waited();
         }
         leave(frame);
-        note_interruption(frame, ends & SLEEPS != 0);
+        note_interruption(frame, ends & SLEEPS != 0, ends & WOKEN != 0);
         let carries = Carries::from_word((*frame).scratch[CARRIES]);
         carries.behind((*frame).result as c_int as isize, (*frame).place);
         (*frame).result
@@ -143,10 +164,10 @@ macro_rules! points {
 
 #[rustfmt::skip]
 points! {
-    read = c"read": TAKE, readv = c"readv": TAKE, pread = c"pread": TAKE, pread64 = c"pread64": TAKE,
+    read = c"read": HEAR, readv = c"readv": HEAR, pread = c"pread": TAKE, pread64 = c"pread64": TAKE,
     preadv = c"preadv": TAKE, preadv64 = c"preadv64": TAKE, preadv2 = c"preadv2": TAKE,
-    preadv64v2 = c"preadv64v2": TAKE, eventfd_read = c"eventfd_read": TAKE, __read_chk = c"__read_chk": TAKE,
-    __pread_chk = c"__pread_chk": TAKE, __pread64_chk = c"__pread64_chk": TAKE, __read = c"__read": TAKE,
+    preadv64v2 = c"preadv64v2": TAKE, eventfd_read = c"eventfd_read": TAKE, __read_chk = c"__read_chk": HEAR,
+    __pread_chk = c"__pread_chk": TAKE, __pread64_chk = c"__pread64_chk": TAKE, __read = c"__read": HEAR,
     __pread64 = c"__pread64": TAKE,
     write = c"write": GIVE, writev = c"writev": GIVE, pwrite = c"pwrite": GIVE, pwrite64 = c"pwrite64": GIVE,
     pwritev = c"pwritev": GIVE, pwritev64 = c"pwritev64": GIVE, pwritev2 = c"pwritev2": GIVE,
@@ -161,14 +182,16 @@ points! {
     fsync = c"fsync", fdatasync = c"fdatasync", msync = c"msync", tcdrain = c"tcdrain", fallocate = c"fallocate": GIVE,
     fallocate64 = c"fallocate64": GIVE, sync_file_range = c"sync_file_range", splice = c"splice": BOTH, tee = c"tee": BOTH,
     vmsplice = c"vmsplice": BOTH, copy_file_range = c"copy_file_range": BOTH, sendfile = c"sendfile": BOTH, sendfile64 = c"sendfile64": BOTH,
-    sleep = c"sleep": SLEEP, usleep = c"usleep", nanosleep = c"nanosleep", __nanosleep = c"__nanosleep",
-    clock_nanosleep = c"clock_nanosleep": SLEEP, thrd_sleep = c"thrd_sleep": SLEEP,
+    sleep = c"sleep": NAP, usleep = c"usleep": Nature { woken: Woken::Fails, ..PLAIN },
+    nanosleep = c"nanosleep": DOZE, __nanosleep = c"__nanosleep": DOZE,
+    clock_nanosleep = c"clock_nanosleep": Nature { woken: Woken::ReturnsWithout(3), ..SLEEP },
+    thrd_sleep = c"thrd_sleep": SLEEP,
     poll = c"poll": READY, __poll = c"__poll": READY, __poll_chk = c"__poll_chk": READY, ppoll = c"ppoll": masked(3),
     __ppoll_chk = c"__ppoll_chk": masked(3), select = c"select": READY, __select = c"__select": READY,
     pselect = c"pselect": masked(5), epoll_wait = c"epoll_wait": READY, epoll_pwait = c"epoll_pwait": masked(4),
     epoll_pwait2 = c"epoll_pwait2": masked(4),
-    accept = c"accept": TAKE, accept4 = c"accept4": TAKE, connect = c"connect": BOTH, __connect = c"__connect": BOTH,
-    recv = c"recv": TAKE, recvfrom = c"recvfrom": TAKE, recvmsg = c"recvmsg": TAKE, recvmmsg = c"recvmmsg": TAKE,
+    accept = c"accept": HEAR, accept4 = c"accept4": HEAR, connect = c"connect": BOTH, __connect = c"__connect": BOTH,
+    recv = c"recv": hears(3), recvfrom = c"recvfrom": hears(3), recvmsg = c"recvmsg": hears(2), recvmmsg = c"recvmmsg": TAKE,
     __recv_chk = c"__recv_chk": TAKE, __recvfrom_chk = c"__recvfrom_chk": TAKE,
     send = c"send": GIVE, __send = c"__send": GIVE, sendto = c"sendto": GIVE, sendmsg = c"sendmsg": GIVE,
     sendmmsg = c"sendmmsg": GIVE,
