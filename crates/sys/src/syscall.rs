@@ -75,6 +75,8 @@ pub mod number {
     pub const GETTIMEOFDAY: usize = 96;
     pub const GETRLIMIT: usize = 97;
     pub const GETPPID: usize = 110;
+    pub const GETEUID: usize = 107;
+    pub const GETEGID: usize = 108;
     pub const GETRESUID: usize = 118;
     pub const GETRESGID: usize = 120;
     pub const RT_SIGTIMEDWAIT: usize = 128;

@@ -11,6 +11,8 @@ pub struct Stat {
     pub identity: [u64; 2],
     /// Type and permission bits.
     pub mode: u32,
+    /// User and group.
+    pub owner: [u32; 2],
     /// Bytes.
     pub size: u64,
     /// Last change of its contents: seconds and nanoseconds.
@@ -27,6 +29,7 @@ pub fn file_stat(fd: u32) -> Option<Stat> {
     let found = Stat {
         identity: [stat[0], stat[1]],
         mode: stat[3] as u32,
+        owner: [(stat[3] >> 32) as u32, stat[4] as u32],
         size: stat[6],
         changed: [stat[11], stat[12]],
         status_changed: [stat[13], stat[14]],
@@ -67,6 +70,17 @@ pub fn is_readable(fd: u32) -> bool {
 }
 
 impl Stat {
+    /// Whether who executes the file becomes another user or group by its set-id bits.
+    pub fn changes_user(&self) -> bool {
+        const SET_USER: u32 = 0o4000;
+        // Without the group's right to execute it stands for mandatory locks.
+        const SET_GROUP: u32 = 0o2010;
+        // SAFETY: no arguments.
+        let own = [number::GETEUID, number::GETEGID].map(|id| unsafe { syscall3(id, 0, 0, 0) } as u32);
+        let [user, group] = [0, 1].map(|id| self.owner[id] != own[id]);
+        self.mode & SET_USER != 0 && user || self.mode & SET_GROUP == SET_GROUP && group
+    }
+
     /// Names so many bytes of the file from an offset on, as they are now; never 0.
     pub fn part(&self, length: usize, offset: usize) -> u64 {
         const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -61,7 +61,6 @@ fn is_executable(path: &CStr) -> bool {
 }
 
 const PATH: &str = "PATH";
-const SET_ID: u32 = 0o6000;
 
 fn unrecordable(path: &CStr) -> Option<&'static str> {
     let mut head = [0u8; 2048];
@@ -71,9 +70,9 @@ fn unrecordable(path: &CStr) -> Option<&'static str> {
         return None;
     }
     let got = syscall::read(fd as u32, &mut head);
-    let mode = syscall::file_mode(fd as u32);
+    let stat = syscall::file_stat(fd as u32);
     syscall::close(fd as u32);
-    if mode.is_some_and(|m| m & SET_ID != 0) {
+    if stat.is_some_and(|stat| stat.changes_user()) {
         return Some("it is set-uid or set-gid, where preloading is switched off");
     }
     let head = &head[..usize::try_from(got).unwrap_or(0)];

@@ -84,12 +84,11 @@ enum Next {
 }
 
 fn look(fd: u32, desk: &mut Desk) -> Next {
-    const SET_ID: u32 = 0o6000;
     let mut capabilities = [0u8; 64];
     let (attribute, value) = (c"security.capability".as_ptr().addr(), capabilities.as_mut_ptr().addr());
     // SAFETY: a string, and as many writable bytes as stated.
     let has_capabilities = unsafe { syscall6(FGETXATTR, fd as usize, attribute, value, capabilities.len(), 0, 0) } > 0;
-    if syscall::file_size(fd).is_none() || syscall::file_mode(fd).is_none_or(|m| m & SET_ID != 0) || has_capabilities {
+    if syscall::file_size(fd).is_none() || syscall::file_stat(fd).is_none_or(|s| s.changes_user()) || has_capabilities {
         return Next::No;
     }
     let got = syscall::read_at(fd, &mut desk.head, 0);
