@@ -6,7 +6,8 @@
 #[path = "trial/timed.rs"]
 mod timed;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -158,6 +159,16 @@ fn a_static_program_runs_again_for_what_it_started() {
     assert_eq!(site.marks(), 1);
     replays_say(&site, &recorded, "");
     assert_eq!(site.marks(), 3);
+}
+
+#[test]
+fn a_set_uid_program_that_changes_nobody_is_not_left_out() {
+    let site = Site::build();
+    fs::copy("/bin/date", site.path("dated")).expect("a program");
+    fs::set_permissions(site.path("dated"), Permissions::from_mode(0o6755)).expect("it is ours");
+    let recorded = site.record("./dated +%N; echo behind").expect_code(0);
+    assert!(!recorded.stderr.contains("not recorded"), "{}", recorded.stderr);
+    replays_say(&site, &recorded, "");
 }
 
 #[test]
