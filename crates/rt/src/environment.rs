@@ -52,6 +52,7 @@ mod system_v;
 mod told;
 mod unknown;
 mod unseen;
+mod written;
 
 pub use images::{Bare, Obstacle, library, on_bare_exec, records_attempts};
 pub use itself::file_behind;

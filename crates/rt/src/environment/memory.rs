@@ -14,12 +14,13 @@ use super::packed;
 use super::segments;
 use super::shared::{self, SHARED};
 use super::space::Space;
+use super::unknown;
 use crate::object::{Internal, internal};
 use crate::races;
 use crate::replay::calls::{self as replayed, Filler};
 use crate::runtime::{self, Mode};
 use crate::thread::Thread;
-use crate::{chunk, record, replay, report, writer};
+use crate::{record, replay, report, writer};
 use relive_order::Kind;
 use relive_sys::dispatch;
 use relive_sys::lock::Guard;
@@ -28,7 +29,6 @@ use relive_sys::syscall::number::{
     BRK, MMAP, MPROTECT, MREMAP, MUNMAP, PKEY_MPROTECT, PROCESS_VM_READV, PROCESS_VM_WRITEV, SHMAT, SHMDT,
 };
 use relive_sys::syscall::{self, Stat, syscall6};
-use relive_trace::layout::stop;
 use relive_trace::opened::NAMED;
 
 const EFAULT: isize = -14;
@@ -290,9 +290,9 @@ fn identity_of(stat: &Stat) -> Identity {
 
 /// What no replay could have again ends the recording.
 #[inline(never)] // Its buffers would weigh on the stack of every call.
-pub(super) fn refuse(thread: &Thread, what: &str) {
+pub(super) fn refuse(thread: &mut Thread, what: &str) {
     report::line(format_args!("recording stopped: the program uses {what}; it goes on, the trace is valid up to here"));
-    chunk::stop_recording(stop::REFUSED, thread.clock_base());
+    unknown::end_here(thread);
 }
 
 unsafe fn replay(number: usize, arguments: &[usize; 6]) -> isize {

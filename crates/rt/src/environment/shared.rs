@@ -2,7 +2,7 @@
 //! a recording have in common.
 //!
 //! A replay has one file without a name for all of them, which the launcher made:
-//! each file of the recording has a place in it, found by device and inode. What
+//! each file of the recording has a place in it, found by its identity. What
 //! the file held stands in the recording with each mapping; a replay lays only
 //! that there which no mapping has laid before, because the rest may have been
 //! written to since, and was again.
@@ -11,6 +11,7 @@
 //! once for each file.
 
 use super::memory::{map_at, placed};
+use super::written::data_end;
 use crate::object;
 use crate::replay::calls::{self as replayed, Filler};
 use crate::report;
@@ -18,11 +19,11 @@ use crate::runtime;
 use crate::thread::Thread;
 use crate::writer;
 use core::sync::atomic::{AtomicBool, Ordering};
-use relive_sys::syscall::number::{FCNTL, LSEEK, MMAP, MPROTECT, SHMAT};
+use relive_sys::syscall::number::{FCNTL, MMAP, MPROTECT, SHMAT};
 use relive_sys::syscall::{self, syscall6};
 use relive_trace::control::{SharedFile, flag};
 
-/// First byte of what is kept of such a file: device, inode and the end of what is mapped of it follow, and its contents
+/// First byte of what is kept of such a file: its identity and the end of what is mapped of it follow, and its contents
 /// up to the last that was written.
 pub(super) const SHARED: u8 = b'S';
 /// Bytes of the place that a file has, at most.
@@ -39,8 +40,16 @@ pub(super) fn is_writable(fd: u32) -> bool {
     const O_RDWR: isize = 2;
     // SAFETY: no pointers.
     let flags = unsafe { syscall6(FCNTL, fd as usize, F_GETFL, 0, 0, 0, 0) };
-    let known = || syscall::file_identity(fd).is_some_and(|identity| find(identity).is_some());
+    let known = || identity(fd).is_some_and(|identity| find(identity).is_some());
     flags >= 0 && flags & O_ACCMODE == O_RDWR || known()
+}
+
+/// What a file is known by: device, inode, and when it was made, because a new file often has the inode of one that was
+/// removed. The second word is the inode.
+fn identity(fd: u32) -> Option<[u64; 2]> {
+    let [device, inode] = syscall::file_identity(fd)?;
+    let made = syscall::file_birth(fd).map_or(0, |[seconds, nanoseconds]| seconds << 30 | nanoseconds);
+    Some([device ^ made.rotate_left(20), inode])
 }
 
 /// The place of a file, if it has one.
@@ -102,7 +111,7 @@ pub(super) unsafe fn record(
     result: isize,
     readable: usize,
 ) -> bool {
-    let Some(identity) = syscall::file_identity(fd) else { return false };
+    let Some(identity) = identity(fd) else { return false };
     let Some((index, _, is_new)) = place(identity).filter(|_| offset + held as u64 <= PLACE_BYTES) else {
         return false;
     };
@@ -130,27 +139,6 @@ pub(super) unsafe fn record(
     }
     object::mapped_shared();
     true
-}
-
-/// How many of `held` bytes from `offset` on have been written: what lies behind is zero, and reading it would make it be.
-fn data_end(fd: u32, offset: u64, held: usize) -> usize {
-    const SEEK_DATA: usize = 3;
-    const SEEK_HOLE: usize = 4;
-    let Some(own) = syscall::open_again(fd) else { return held };
-    // SAFETY: no pointers; a descriptor of our own.
-    let seek = |at: u64, how| unsafe { syscall6(LSEEK, own as usize, at as usize, how, 0, 0, 0) };
-    let (end, mut at, mut last) = (offset + held as u64, offset, 0);
-    while at < end {
-        let data = seek(at, SEEK_DATA);
-        if data < 0 || data as u64 >= end {
-            break;
-        }
-        let hole = seek(data as u64, SEEK_HOLE);
-        at = if hole < 0 { end } else { (hole as u64).min(end) };
-        last = at - offset;
-    }
-    syscall::close(own);
-    last as usize
 }
 
 /// Maps the place of a recorded file, and lays there what it held and nobody has laid there yet.

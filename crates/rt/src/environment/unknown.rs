@@ -32,7 +32,7 @@ pub(super) unsafe fn refuse(thread: &mut Thread, number: usize, arguments: &[usi
 
 /// The recording ends before a call of this thread. What it calls later would be taken for that call: no event may come
 /// between the two.
-fn end_here(thread: &mut Thread) {
+pub(super) fn end_here(thread: &mut Thread) {
     chunk::stop_recording(stop::REFUSED, thread.clock_base());
     writer::close_run(thread);
     writer::go_on_unrecorded(thread);

@@ -37,6 +37,21 @@ pub fn file_stat(fd: u32) -> Option<Stat> {
     (result == 0).then_some(found)
 }
 
+/// When an open file was made: seconds and nanoseconds. `None` if its file system does not tell.
+pub fn file_birth(fd: u32) -> Option<[u64; 2]> {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    const BIRTH: u32 = 0x800;
+    /// Offsets in `struct statx`, in words: what is told, and when the file was made.
+    const TOLD: usize = 0;
+    const MADE: usize = 10;
+    let mut stat = [0u64; 32];
+    let (name, into) = (c"".as_ptr().addr(), stat.as_mut_ptr().addr());
+    // SAFETY: an empty name, and room for a struct statx, which has this size.
+    let result = unsafe { syscall6(number::STATX, fd as usize, name, AT_EMPTY_PATH, BIRTH as usize, into, 0) };
+    let told = result == 0 && stat[TOLD] as u32 & BIRTH != 0;
+    told.then(|| [stat[MADE], u64::from(stat[MADE + 1] as u32)])
+}
+
 /// Type and permission bits of an open file.
 pub fn file_mode(fd: u32) -> Option<u32> {
     file_stat(fd).map(|stat| stat.mode)

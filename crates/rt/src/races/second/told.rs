@@ -150,7 +150,7 @@ pub(super) fn runs(mask: u64) -> impl Iterator<Item = Range<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOR_A_PAIR, FOR_A_PIECE, Met, Told};
+    use super::{FOR_A_PAIR, FOR_A_PIECE, Met, Telling, Told};
     use alloc::vec::Vec;
     use relive_race::{Clock, Clocks, Kind};
     use relive_trace::races::told::tag;
@@ -172,17 +172,25 @@ mod tests {
         told.watch(128..192);
         told.watch(640..644);
         let all = (0..3).flat_map(|line| (0..64).map(move |byte| (line, byte)));
-        let full = all.filter(|&(line, byte)| told.is_new(PAIR, &met(&clock, line, byte), None)).count();
+        let full =
+            all.filter(|&(line, byte)| told.telling(PAIR, &met(&clock, line, byte), None) == Telling::InFull).count();
         assert_eq!(full as u32, FOR_A_PIECE);
-        assert!(told.is_new(PAIR, &met(&clock, 10, 0), None), "another piece of memory");
-        assert!(told.is_new(PAIR, &met(&clock, 2, 0), Some(128)), "another block of the heap");
-        assert!(told.is_new((1, 3, Kind::Accesses, false), &met(&clock, 0, 0), None), "other instructions");
+        assert_eq!(told.telling(PAIR, &met(&clock, 10, 0), None), Telling::InFull, "another piece of memory");
+        assert_eq!(told.telling(PAIR, &met(&clock, 2, 0), Some(128)), Telling::InFull, "another block of the heap");
+        assert_eq!(
+            told.telling((1, 3, Kind::Accesses, false), &met(&clock, 0, 0), None),
+            Telling::InFull,
+            "other instructions"
+        );
         let words = told.take(true);
         let records: Vec<_> = words.chunks(5).collect();
         assert!(records.iter().all(|record| record[..3] == [tag::MORE, 3, 0]));
         let bytes: u32 = records.iter().map(|record| record[4].count_ones()).sum();
         assert_eq!(bytes, 3 * 64 - FOR_A_PIECE);
-        assert!(!told.is_new(PAIR, &met(&clock, 2, 63), None) && told.take(true).is_empty(), "told once");
+        assert!(
+            told.telling(PAIR, &met(&clock, 2, 63), None) == Telling::NotAtAll && told.take(true).is_empty(),
+            "told once"
+        );
     }
 
     #[test]
@@ -193,7 +201,7 @@ mod tests {
         let mut told = Told::default();
         let far = 10 * FOR_A_PAIR as u64;
         (0..far).for_each(|line| told.watch(line * 64..line * 64 + 1));
-        let full = (0..far).filter(|&line| told.is_new(PAIR, &met(&clock, line, 0), None)).count();
+        let full = (0..far).filter(|&line| told.telling(PAIR, &met(&clock, line, 0), None) == Telling::InFull).count();
         assert_eq!(full, FOR_A_PAIR);
     }
 }
