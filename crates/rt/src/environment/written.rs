@@ -113,7 +113,7 @@ mod tests {
             file.write_all(b"there").unwrap();
             assert_eq!((by_reading(fd, 0, 1 << 20), by_reading(fd, 65_536, 8192)), (70_005, 4469));
             assert_eq!(by_reading(fd, 131_072, 4096), 0);
-            for end in by_extents(fd, 0, 1 << 20) {
+            if let Some(end) = by_extents(fd, 0, 1 << 20) {
                 assert!((70_005..=70_005 + 65_536).contains(&end), "{end}");
             }
             assert_eq!(file.stream_position().unwrap(), 70_005);

@@ -362,8 +362,10 @@ impl Second {
             relive_race::Told::Pair(pair) => pairs.push(Met::of(&pair)),
             relive_race::Told::Unused(record) => unused.push(record),
         });
-        let raced = !pairs.is_empty();
-        let brought = pairs.into_iter().fold(false, |brought, met| self.tell(&met) || brought);
+        let (raced, mut brought) = (!pairs.is_empty(), false);
+        for met in pairs {
+            brought |= self.tell(&met);
+        }
         if raced && !brought && self.variables.overlapping(access.range.clone()).next().is_none() {
             self.worn.raced(access.ip, &access.range);
         }

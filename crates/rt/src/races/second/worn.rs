@@ -51,7 +51,9 @@ impl Worn {
     pub(super) fn forget(&mut self) {
         if !self.0.is_empty() {
             self.0.clear();
-            PASSING.iter().for_each(|place| place.store(NONE, Relaxed));
+            for place in &PASSING {
+                place.store(NONE, Relaxed);
+            }
         }
     }
 }
