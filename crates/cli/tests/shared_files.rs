@@ -1,6 +1,6 @@
 //! Files that a program maps to be written and shared: looking at them changes nothing.
 //!
-//! Apart from the guests because each case is what one library does: SQLite locks the
+//! Apart from the guests because each case is what one library does: `SQLite` locks the
 //! file that it maps, and makes it anew when all have closed it.
 
 #[path = "launching/desk.rs"]

@@ -427,8 +427,16 @@ pub fn is_forked() -> bool {
 
 /// If the calling thread is a fork child that still has its parent's identity, gives it its own.
 /// Called by whatever touches the gate first: fork handlers of other libraries run before ours.
+#[inline]
 pub fn settle_fork(thread: &mut Thread) {
-    let Some(heir) = thread.forking else { return };
+    if let Some(heir) = thread.forking {
+        settle(thread, heir);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn settle(thread: &mut Thread, heir: Heir) {
     if syscall::getpid() == runtime::pid() {
         return;
     }

@@ -47,6 +47,7 @@ pub mod shared;
 pub mod signals;
 pub mod starter;
 pub mod store;
+mod sums;
 pub mod supervise;
 mod survey;
 pub mod unpack;

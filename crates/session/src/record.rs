@@ -17,13 +17,13 @@ use crate::service::Service;
 use crate::shared::{Setup, Shared};
 use crate::signals::Held;
 use crate::starter::{self, Start};
+use crate::sums;
 use crate::supervise::{Outcome, Watched, Woken};
 use relive_trace::bytes::read_file_header;
 use relive_trace::control::{flag, mode};
 use relive_trace::kept;
 use relive_trace::layout::{FileHeader, end};
 use relive_trace::manifest::{self, FileEntry, Manifest, State, Text};
-use relive_trace::reader::checksum;
 use relive_trace::recording::inputs_name;
 use rustix::thread::{MembarrierQuery, membarrier_query};
 use std::fs::File;
@@ -305,7 +305,8 @@ fn finish(
     living: &[u32],
 ) -> io::Result<Vec<FileEntry>> {
     let running: Vec<u32> = recording_now(shared).collect();
-    let mut entries = Vec::new();
+    let (mut data, mut inputs) = (Vec::new(), Vec::new());
+    let mut files = Vec::new();
     for process in 0..shared.control().next_process.load(Acquire).max(1) {
         let path = Series::Recorded.path(folder, process);
         if process > 0 && !path.exists() {
@@ -316,16 +317,22 @@ fn finish(
         }
         let bytes = data_file::cut(&path)?;
         limits::mark(shared.control(), &path, living.contains(&process))?;
-        entries.push(FileEntry::new(process, bytes, checksum(File::open(&path)?)?));
-        let inputs = folder.join(inputs_name(process));
-        if let Ok(file) = File::open(&inputs) {
-            if file.metadata()?.len() == 0 {
-                std::fs::remove_file(&inputs)?;
-                continue;
+        data.push((process, files.len()));
+        files.push((path, bytes));
+        let path = folder.join(inputs_name(process));
+        match path.metadata().map(|metadata| metadata.len()) {
+            Ok(0) => std::fs::remove_file(&path)?,
+            Ok(bytes) => {
+                inputs.push((process, files.len()));
+                files.push((path, bytes));
             }
-            manifest.inputs.push(FileEntry::new(process, file.metadata()?.len(), checksum(file)?));
+            Err(_) => {}
         }
     }
+    let sums = sums::of(&files)?;
+    let entry = |(process, file): (u32, usize)| FileEntry::new(process, files[file].1, sums[file]);
+    manifest.inputs.extend(inputs.into_iter().map(entry));
+    let entries: Vec<_> = data.into_iter().map(entry).collect();
     manifest.files.clone_from(&entries);
     manifest.state = State::Complete;
     manifest.ended_ms = Some(now_ms());

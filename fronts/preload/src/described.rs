@@ -33,7 +33,7 @@ unsafe extern "C" fn step_print(call: *mut Call<Print>) -> usize {
             (*call).state = RUNNING;
             let fixed = (*call).subject.fixed;
             (*frame).args[fixed as usize] = Call::list(call, fixed);
-            let next = before(frame, &(*call).subject.real, GIVE);
+            let next = before(frame, &(*call).subject.real, &GIVE);
             if next != 0 {
                 return next;
             }

@@ -76,7 +76,7 @@ const fn masked(argument: usize) -> Nature {
 ///
 /// # Safety
 /// `frame` must be a trampoline's frame; [`after`] follows unless it is unwound.
-pub(crate) unsafe fn before(frame: *mut Frame, real: &Real, nature: Nature) -> usize {
+pub(crate) unsafe fn before(frame: *mut Frame, real: &Real, nature: &Nature) -> usize {
     outside::may_wake();
     // SAFETY: the trampoline's frame.
     unsafe {
@@ -110,7 +110,7 @@ pub(crate) unsafe fn before(frame: *mut Frame, real: &Real, nature: Nature) -> u
 
 /// The mask that the kernel sets for the time of this call, in a replay: what struck in the call in the recording
 /// was let through by it and may be blocked by the thread's own.
-unsafe fn replayed_mask(args: &[usize; 6], nature: Nature) -> Option<u64> {
+unsafe fn replayed_mask(args: &[usize; 6], nature: &Nature) -> Option<u64> {
     let mask = args[nature.mask?] as *const u64;
     if mode() != Mode::Replay {
         return None;
@@ -147,10 +147,11 @@ macro_rules! points {
                 use super::*;
 
                 pub(super) static REAL: Real = Real::new($symbol, None);
+                static NATURE: Nature = points!(@nature $($nature)?);
 
                 pub(super) unsafe extern "C" fn before(frame: *mut Frame) -> usize {
                     // SAFETY: forwarded.
-                    unsafe { super::before(frame, &REAL, points!(@nature $($nature)?)) }
+                    unsafe { super::before(frame, &REAL, &NATURE) }
                 }
             }
             trampoline!($name, $name::before, after);
@@ -212,7 +213,7 @@ unsafe extern "C" fn before_control(_: usize, command: usize, _: usize, _: usize
 
 unsafe extern "C" fn before_locking(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
-    unsafe { before(frame, &real::at::control, BOTH) }
+    unsafe { before(frame, &real::at::control, &BOTH) }
 }
 
 trampoline!(private locking, before_locking, after);
@@ -237,7 +238,7 @@ unsafe extern "C" fn before_request(_: usize, request: usize, _: usize, _: usize
 
 unsafe extern "C" fn before_asking(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
-    unsafe { before(frame, &real::at::request, TAKE) }
+    unsafe { before(frame, &real::at::request, &TAKE) }
 }
 
 trampoline!(private asking, before_asking, after);
