@@ -54,6 +54,11 @@ impl Places {
         self.describe(address.checked_sub(1)?)
     }
 
+    /// Whether the code there is the program's or a library's of its own, and no part of the C or C++ runtime.
+    pub fn is_of_program(&self, address: u64) -> bool {
+        self.find(address).is_some_and(|mapping| !is_system(&mapping.path))
+    }
+
     /// The place of a thread at `counter` with stack pointer `stack`: its innermost frame in the program itself,
     /// found without unwinding as the first stack word that follows a call there.
     pub fn of_thread(&mut self, counter: u64, stack: u64) -> Option<String> {

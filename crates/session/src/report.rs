@@ -117,7 +117,8 @@ impl<'a> Scene<'a> {
             ),
             _ => (format!("event {number} of {total}: its recorded stream is damaged"), "a bug in relive"),
         };
-        let place = self.met_at(thread, d.place.load(Relaxed));
+        let of_call = matches!(d.cause.load(Relaxed), cause::CALL | cause::OUTPUT);
+        let place = self.met_at(thread, d.place.load(Relaxed), of_call);
         self.finish(thread, &what, place, likely.to_owned())
     }
 
@@ -234,12 +235,16 @@ impl<'a> Scene<'a> {
     }
 
     /// Where a thread met its divergence: at a call of the program's with this return address, or where its stack says
-    /// that it is.
-    fn met_at(&mut self, thread: u32, address: u64) -> Option<String> {
+    /// that it is, as where it was `in_call` of the C library's that one of its own functions made.
+    fn met_at(&mut self, thread: u32, address: u64, in_call: bool) -> Option<String> {
         let slot = self.shared.turns().get(thread as usize)?;
         let (pid, tid) = (slot.pid.load(Relaxed), slot.tid.load(Relaxed));
         let places = self.places_of(pid);
-        if address == 0 { locate::thread(places, pid, tid) } else { places.of_call(address) }
+        if address == 0 || in_call && !places.is_of_program(address) {
+            locate::thread(places, pid, tid)
+        } else {
+            places.of_call(address)
+        }
     }
 
     fn place(&mut self, slot: &TurnSlot) -> Option<String> {

@@ -67,6 +67,17 @@ impl Frame {
     }
 }
 
+/// Where the innermost watched front was called that the calling thread is in, if it is near by: further away, what the thread
+/// does now was begun by a callback. 0 if there is none.
+pub fn caller() -> usize {
+    const NEAR: usize = 16 << 10;
+    let here = 0u8;
+    let (here, top) = (core::ptr::from_ref(&here).addr(), tls::get::<{ tls::FRAMES }>() as *const Frame);
+    let near = (here..here + NEAR).contains(&top.addr());
+    // SAFETY: a watched frame above this one, on the same stack.
+    if near { unsafe { (*top).place } } else { 0 }
+}
+
 /// Bit of the unwinder's actions: the thread ends, by cancellation or `pthread_exit`; else it is an exception.
 pub const FORCED: usize = 8;
 

@@ -9,10 +9,10 @@ use crate::process;
 use crate::races;
 use crate::report::{self, Met};
 use core::sync::atomic::{AtomicU32, Ordering};
-use relive_sys::syscall;
 use relive_sys::syscall::number::{
     BRK, CLOCK_NANOSLEEP, EXECVE, FSTAT, IOCTL, MMAP, MPROTECT, MUNMAP, NANOSLEEP, NEWFSTATAT,
 };
+use relive_sys::{syscall, trampoline};
 use relive_trace::control::cause;
 use relive_trace::record::{Place, Record};
 
@@ -174,7 +174,8 @@ pub fn diverge(number: usize) -> ! {
         _ => u64::MAX,
     };
     let (thread, event, found) = (thread.index, r.events, number as u64);
-    report::diverge(Met { cause: cause::CALL, thread, did: None, event, expected, found, place: 0, object: 0 })
+    let place = trampoline::caller();
+    report::diverge(Met { cause: cause::CALL, thread, did: None, event, expected, found, place, object: 0 })
 }
 
 /// The program gives away other bytes by its present call, of which these are the check values.
@@ -183,8 +184,8 @@ pub fn gives_other_bytes(recorded: u32, found: u32) -> ! {
     let thread = acting();
     let (index, event) = (thread.index, thread.replay.events);
     let (expected, found) = (u64::from(recorded), u64::from(found));
-    let cause = cause::OUTPUT;
-    report::diverge(Met { cause, thread: index, did: None, event, expected, found, place: 0, object: 0 })
+    let (cause, place) = (cause::OUTPUT, trampoline::caller());
+    report::diverge(Met { cause, thread: index, did: None, event, expected, found, place, object: 0 })
 }
 
 /// Memory can't be had where the recording had it.
