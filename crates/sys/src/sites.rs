@@ -388,7 +388,7 @@ pub(crate) unsafe fn protect(start: usize, end: usize, writable: bool) -> isize 
 mod tests {
     use super::find::Sites;
     use super::find::tests::unsure;
-    use super::{Answer, caller, is_call, redirect};
+    use super::{Answer, PIECE_BYTES, caller, is_call, redirect, write_piece};
     use crate::syscall::number::GETPID;
     use std::cell::Cell;
 
@@ -426,6 +426,23 @@ mod tests {
             assert_eq!(redirect(page, page + 4096, sum, |code| Sites::find(code, unsure)), 1);
             core::mem::transmute(page)
         }
+    }
+
+    /// A piece's bytes from behind the `lea` on, and where it stands.
+    fn piece(at: &mut [u8; PIECE_BYTES], routine: usize) -> ([u8; 6], usize) {
+        let address = at.as_ptr().addr();
+        // SAFETY: a piece's bytes.
+        unsafe { write_piece(address, address, routine, address) };
+        (at[7..13].try_into().unwrap(), address)
+    }
+
+    #[test]
+    fn a_piece_reads_nothing_where_it_need_not() {
+        let mut bytes = [0; PIECE_BYTES];
+        let near = bytes.as_ptr().addr() + (1 << 30);
+        let ([jump, distance @ .., _], address) = piece(&mut bytes, near);
+        assert_eq!((jump, address + 12 + i32::from_le_bytes(distance) as usize), (0xE9, near));
+        assert_eq!(piece(&mut bytes, near - (4 << 30)).0, [0xFF, 0x25, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub fn caller() -> usize {
     let here = 0u8;
     let (here, top) = (core::ptr::from_ref(&here).addr(), tls::get::<{ tls::FRAMES }>() as *const Frame);
     let near = (here..here + NEAR).contains(&top.addr());
-    // SAFETY: a watched frame above this one, on the same stack.
+    // SAFETY: no further above this function's frame than the stack is in use by the runtime and its callers. A frame that
+    // longjmp left, which nobody has taken off the list, is memory of the same stack: what is read there may be wrong.
     if near { unsafe { (*top).place } } else { 0 }
 }
 

@@ -301,24 +301,25 @@ impl State {
 
     /// The calling thread's lines, as those of the segment with this clock.
     fn check(&self, clock: &Clock) {
-        let mut found = Vec::new();
-        translation::take_accesses(|lines| self.hold(clock, lines), |range| self.variable(&range, &mut found));
-        self.write(&found);
+        self.gather(|found| {
+            translation::take_accesses(|lines| self.hold(clock, lines), |range| self.variable(&range, found));
+        });
     }
 
     /// The thread's log is full in the middle of a segment.
     pub(super) fn full(&self, me: u32, take: Take<'_>) {
         let _within = self.passage.enter(me);
         let clock = self.clocks.current(me);
-        let mut found = Vec::new();
-        take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(&range, &mut found));
-        self.write(&found);
+        self.gather(|found| take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(&range, found)));
     }
 
-    /// Tells the launcher, in one write: a program may touch each word of a large table by locked instructions.
-    fn write(&self, found: &[u64]) {
+    /// Tells the launcher what is found meanwhile, in one write: a program may touch each word of a large table by locked
+    /// instructions.
+    fn gather(&self, meanwhile: impl FnOnce(&mut Vec<u64>)) {
+        let mut found = Vec::new();
+        meanwhile(&mut found);
         if !found.is_empty() {
-            self.found.lock().ledger.append(found);
+            self.found.lock().ledger.append(&found);
         }
     }
 
@@ -328,9 +329,7 @@ impl State {
         // The second pass has its accesses one by one.
         if let Some((history, _)) = &self.history {
             self.tally.touched(clock, lines);
-            let mut found = Vec::new();
-            history.check(clock, lines, &mut |race| self.tell(race, &mut found));
-            self.write(&found);
+            self.gather(|found| history.check(clock, lines, &mut |race| self.tell(race, found)));
         }
     }
 
@@ -375,9 +374,7 @@ impl State {
         match &self.history {
             Some((history, _)) => {
                 self.check(&clock);
-                let mut found = Vec::new();
-                history.free(&clock, range.clone(), &mut |race| self.tell(race, &mut found));
-                self.write(&found);
+                self.gather(|found| history.free(&clock, range.clone(), &mut |race| self.tell(race, found)));
             }
             None => self.second.lock().free(me, &clock, range.clone()),
         }
@@ -451,9 +448,9 @@ impl State {
         self.hand_over(me);
         self.ending.ends(me, &self.passage, |other, memory| {
             let clock = self.clocks.current(other);
-            let mut found = Vec::new();
-            translation::look(memory, |lines| self.hold(&clock, lines), |range| self.variable(&range, &mut found));
-            self.write(&found);
+            self.gather(|found| {
+                translation::look(memory, |lines| self.hold(&clock, lines), |range| self.variable(&range, found));
+            });
             self.tally.ends(|| clock.clone());
         });
         if self.pass == Pass::First {

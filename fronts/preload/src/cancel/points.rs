@@ -1,6 +1,7 @@
 //! The cancellation points that are no synchronisation of their own: each
 //! counts itself, and as threads may wake each other through the kernel there,
-//! hands on clocks, and with the environment recorded orders what they hand over. Nothing lives here but the list and what sets a few of them apart.
+//! hands on clocks, and with the environment recorded orders what they hand over.
+//! Nothing lives here but the list and what sets a few of them apart.
 
 use super::woken::{self, Woken};
 use super::{enter, interruption, leave, note_interruption, strike, unwound, wait_for_signal};
