@@ -12,6 +12,7 @@ use crate::stats::StatsArgs;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use relive_session::redact::Pattern;
+use relive_trace::manifest;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,6 +72,13 @@ pub(crate) struct RecordArgs {
     /// Record what the program takes from outside, too, so that a replay needs none of it (experimental)
     #[arg(long)]
     pub(crate) environment: bool,
+    /// What is ordered
+    ///
+    /// sync: synchronisation by calls, and with --environment what the kernel carries from thread to thread. atomics: also
+    /// each instruction that changes memory indivisibly, in program and libraries, for locks and counters that are made of
+    /// these; implies --environment.
+    #[arg(long, value_name = "LEVEL", default_value = "sync", hide_possible_values = true)]
+    pub(crate) level: Level,
     /// Keep the values of matching environment variables out of the trace; may be repeated
     ///
     /// The pattern is a shell's, on the variable's name: --redact-env '*TOKEN*'. The program has the values while it is
@@ -105,12 +113,29 @@ impl RecordArgs {
         Self {
             output: None,
             environment: true,
+            level: Level::Sync,
             redact_env: Vec::new(),
             duration: None,
             max_size: None,
             quiet,
             then: None,
             program,
+        }
+    }
+}
+
+/// What a recording orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Level {
+    Sync,
+    Atomics,
+}
+
+impl From<Level> for manifest::Level {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Sync => Self::Sync,
+            Level::Atomics => Self::Atomics,
         }
     }
 }

@@ -10,6 +10,7 @@ use relive_session::limits::{Limit, Limits};
 use relive_session::program::{Program, ProgramError};
 use relive_session::record::{RecordError, RecordOptions, Recorded, record};
 use relive_session::store::Store;
+use relive_trace::manifest::Level;
 use std::fs::{self, DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
 /// Records into a folder; where that is, and the program's exit status.
 pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     let program = Program::find(&options.program).map_err(with_exit_code)?;
-    let environment = options.environment || options.then.is_some();
+    let level = options.level.into();
+    let environment = options.environment || options.then.is_some() || level != Level::Sync;
     if environment {
         program.check_environment()?;
     }
@@ -48,6 +50,7 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
         folder: &folder,
         version: env!("CARGO_PKG_VERSION"),
         environment,
+        level,
         quiet: options.quiet,
         redacted: &options.redact_env,
         limits: Limits { duration: options.duration, bytes: options.max_size },

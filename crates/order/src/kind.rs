@@ -55,11 +55,13 @@ pub enum Family {
     Stream,
     /// Other libc state with an inner lock.
     Libc,
+    /// Memory that instructions change indivisibly.
+    Atomic,
 }
 
 impl Family {
     /// Every family; the index of each is its code in a trace.
-    pub const ALL: [Family; 10] = [
+    pub const ALL: [Family; 11] = [
         Family::Mutex,
         Family::Condition,
         Family::RwLock,
@@ -70,6 +72,7 @@ impl Family {
         Family::Thread,
         Family::Stream,
         Family::Libc,
+        Family::Atomic,
     ];
 
     /// The stable lower-case name used by `stats`.
@@ -85,6 +88,7 @@ impl Family {
             Family::Thread => "thread",
             Family::Stream => "stream",
             Family::Libc => "libc",
+            Family::Atomic => "atomic",
         }
     }
 }
@@ -150,6 +154,8 @@ kinds! {
     ThreadExit = 29, "thread-exit", Thread;
     /// A signal handler is about to run.
     Deliver = 30, "deliver", Thread;
+    /// An instruction is about to change memory indivisibly.
+    Atomic = 31, "atomic", Atomic;
 }
 
 #[cfg(test)]

@@ -31,5 +31,5 @@ pub mod vector;
 
 pub use clock::{Stamp, stamp, stamp_two};
 pub use hash::{BytesCheck, CheckHash};
-pub use kind::Kind;
+pub use kind::{Family, Kind};
 pub use matrix::Matrix;

@@ -23,6 +23,7 @@
 //! with a message. Guessing what the kernel wrote would replay something else.
 
 pub mod alone;
+pub(crate) mod atomics;
 pub mod carried;
 mod clock;
 mod code;
@@ -215,6 +216,7 @@ pub unsafe fn reset_after_fork() {
         heap::reset_after_fork();
         replay::strike::reset_after_fork();
         processes::reset_after_fork();
+        atomics::reset_after_fork();
     }
 }
 

@@ -132,6 +132,24 @@ pub unsafe fn exclusive(clock: *mut u64, kind: Kind) {
     }
 }
 
+/// [`exclusive`] where no handler of the program may run, because a lock is held that the handler could need.
+///
+/// # Safety
+/// As for [`exclusive`].
+pub unsafe fn exclusive_quietly(clock: *mut u64, kind: Kind) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !try_exclusive(clock, kind) && quiet_recorder(*clock).is_some() {
+            *clock = contended(*clock, kind);
+        }
+    }
+}
+
+/// The calling thread is at an event, which it will take quietly.
+pub fn come() {
+    recorder(0);
+}
+
 /// An event on an object that other threads may touch at the same moment: one compare-and-swap.
 #[inline]
 pub fn shared(clock: &AtomicU64, kind: Kind) {

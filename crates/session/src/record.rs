@@ -23,7 +23,7 @@ use relive_trace::bytes::read_file_header;
 use relive_trace::control::{flag, mode};
 use relive_trace::kept;
 use relive_trace::layout::{FileHeader, end};
-use relive_trace::manifest::{self, FileEntry, Manifest, State, Text};
+use relive_trace::manifest::{self, FileEntry, Level, Manifest, State, Text};
 use relive_trace::recording::inputs_name;
 use rustix::thread::{MembarrierQuery, membarrier_query};
 use std::fs::File;
@@ -47,6 +47,8 @@ pub struct RecordOptions<'a> {
     pub version: &'a str,
     /// Record what the program takes from outside, too.
     pub environment: bool,
+    /// What is ordered; more than [`Level::Sync`] only with its environment.
+    pub level: Level,
     /// Tell of errors only.
     pub quiet: bool,
     /// Variables whose values don't stand in the trace.
@@ -117,18 +119,21 @@ const STRAGGLERS_STEP_MS: u64 = 2;
 /// # Errors
 /// [`RecordError`] if the program was not started.
 pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Result<Recorded, RecordError> {
-    let RecordOptions { program, runtime, folder, environment, quiet, limits, .. } = *options;
+    let RecordOptions { program, runtime, folder, environment, level, quiet, limits, .. } = *options;
     let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
     let held = Held::new().map_err(RecordError::Session)?;
     let mut manifest = begin_manifest(options)?;
     manifest.environment_recorded = environment;
+    manifest.level = level;
     // Where the loader is not there the kernel knows best what to say.
     manifest.start = (environment && program.loader.exists()).then(|| starter::choose(&program.path));
     let leaves = if environment { cpuid::ask() } else { Vec::new() };
     manifest.cpuid = cpuid::to_text(&leaves);
     data_file::create_first(&Series::Recorded.path(folder, 0)).map_err(trace_error)?;
     manifest.write(folder).map_err(trace_error)?;
-    let asked = if environment { flag::ENVIRONMENT } else { 0 } | if quiet { flag::QUIET } else { 0 };
+    let asked = if environment { flag::ENVIRONMENT } else { 0 }
+        | if level == Level::Atomics { flag::ATOMICS } else { 0 }
+        | if quiet { flag::QUIET } else { 0 };
     let flags = common_flags() | asked;
     let setup = Setup {
         mode: mode::RECORD,

@@ -5,9 +5,11 @@
 //! knows nothing of recording.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
+pub mod atomics;
 pub mod barrier;
 pub mod lock;
 pub mod primitive;
+pub(crate) mod room;
 pub mod rounds;
 pub mod wake;
 
@@ -43,6 +45,7 @@ pub mod proc;
 #[cfg(not(loom))]
 pub mod processor;
 #[cfg(not(loom))]
+pub mod saved;
 pub mod signal;
 #[cfg(not(loom))]
 pub mod sites;

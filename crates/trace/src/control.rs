@@ -93,6 +93,8 @@ pub mod flag {
     pub const AHEAD: u32 = 1 << 17;
     /// The recording tells of locks whom they follow; see [`crate::layout::LOCKS_SINCE`].
     pub const LOCKS: u32 = 1 << 19;
+    /// Instructions that change memory indivisibly are events.
+    pub const ATOMICS: u32 = 1 << 20;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Replay of one process only: the plan says which part each one has.

@@ -50,6 +50,9 @@ pub struct Manifest {
     /// What the program took from outside is in the recording. Version 1 does not know the member.
     #[serde(default, skip_serializing_if = "is_default")]
     pub environment_recorded: bool,
+    /// What is ordered. Version 5 does not know the member.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub level: Level,
     /// How it was laid out, where addresses are of our choice. Version 1 does not know the member.
     #[serde(default, skip_serializing_if = "is_default")]
     pub start: Option<Start>,
@@ -88,6 +91,17 @@ pub struct Start {
     /// of version 2 do not know the member.
     #[serde(default, skip_serializing_if = "is_default")]
     pub told: Vec<(u64, u64)>,
+}
+
+/// What a recording orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Synchronisation by calls, and with its environment what the kernel carries.
+    #[default]
+    Sync,
+    /// Instructions that change memory indivisibly as well.
+    Atomics,
 }
 
 /// Whether a recording ended normally.
@@ -199,6 +213,7 @@ impl Manifest {
             host: Host::default(),
             fixed_layout: false,
             environment_recorded: false,
+            level: Level::Sync,
             start: None,
             cpuid: Vec::new(),
             started_ms: 0,

@@ -9,17 +9,19 @@
 //! Where it is not known what is an instruction, the time is forbidden besides, see
 //! [`super::generated`].
 
-use super::{copied, faults, generated, taking_part};
+use super::{atomics, copied, faults, generated, taking_part};
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::writer;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use relive_sys::atomics::piece_of;
 use relive_sys::frames::{File, Known};
 use relive_sys::outside::forbidden::{self, SIGSEGV};
-use relive_sys::outside::jumps::{self, Saved};
+use relive_sys::outside::jumps;
 use relive_sys::outside::{self, Answer, Kind, Outside, Places, SIGILL, Searched};
 use relive_sys::processor::Leaf;
+use relive_sys::saved::Saved;
 use relive_sys::signal::{Context, Info};
 use relive_sys::start::{CONTROL, Handover};
 use relive_sys::{maps, syscall};
@@ -68,7 +70,7 @@ pub(super) fn start(handover: Option<&Handover>) {
     install(SIGILL, 0);
     let patched = handover.is_some_and(|handover| handover.places.is_some());
     let is_writable = maps::each_file_of_code(|range, offset, path| {
-        if patched && !places.has_wanted(&range) {
+        if patched && !atomics::are_ordered() && !places.has_wanted(&range) {
             return;
         }
         let fd = syscall::open(path, syscall::O_RDONLY);
@@ -80,6 +82,7 @@ pub(super) fn start(handover: Option<&Handover>) {
                     outside::patch(places, &range, &file, offset, &SEARCHED);
                 }
                 make_jumps(places, &range, &file, offset);
+                atomics::change(&range, &file, offset);
             }
             drop(file);
             syscall::close(fd as u32);
@@ -119,6 +122,7 @@ pub(super) unsafe fn mapped(range: &Range<usize>, fd: u32, offset: usize) {
         }
         super::code::redirect(range, Some(fd), offset, known);
         make_jumps(places, range, &file, offset);
+        atomics::change(range, &file, offset);
     }
 }
 
@@ -127,6 +131,7 @@ pub(super) fn unmapped(range: &Range<usize>) {
     if let Some(places) = places() {
         places.forget(range);
         jumps::forget(range);
+        atomics::forget(range);
     }
 }
 
@@ -142,6 +147,13 @@ pub(super) unsafe extern "C" fn decide(signal: i32, info: *mut Info, context: *m
     let signal = signal as u32;
     // SAFETY: the kernel's information and context.
     let (info, context) = unsafe { (&mut *info, &mut *context) };
+    if signal == SIGILL
+        && info.code > 0
+        && let Some(piece) = piece_of(context.place())
+    {
+        context.set_place(piece);
+        return 0;
+    }
     let found = match signal {
         SIGILL => places().filter(|_| info.code > 0).and_then(|places| places.at(context.place())),
         // SAFETY: as above.

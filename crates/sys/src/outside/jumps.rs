@@ -19,24 +19,24 @@
 //! its traps, because nobody knows where to.
 
 mod kept;
-mod moved;
 mod windows;
 
 use super::places::{ALL, READ_EXEC, TRAP, protect};
-use super::{Kind, Machine, Outside, Places};
+use super::{Kind, Outside, Places};
 use crate::decode::Instruction;
 use crate::frames::{File, Known};
+use crate::room::JUMP_BYTES;
+use crate::room::Side;
+use crate::room::moved::Code;
+use crate::saved::{self, Handler, Saved};
 use crate::sites;
-use crate::vectors::{give_vectors_back, keep_vectors};
 use core::arch::global_asm;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use kept::{INSTRUCTIONS, Lengths};
 pub use kept::{copy_of, forget, original};
-use moved::Code;
-use windows::{Side, Window, Windows};
+use windows::{Window, Windows};
 
-pub(super) const JUMP_BYTES: usize = 5;
 const PIECE_BYTES: usize = 128;
 /// Where a piece's code begins; the instruction's description stands before it.
 const CODE: usize = 32;
@@ -47,135 +47,20 @@ const PAGE: usize = 4096;
 const CODE_MAX: usize = 16 << 20;
 const _: () = assert!(size_of::<Outside>() <= CODE);
 
-/// A thread's registers at a changed instruction.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Saved {
-    general: [u64; 16],
-    flags: u64,
-    /// Within the piece.
-    back: usize,
-}
-
 impl Saved {
     /// The instruction.
     pub fn outside(&self) -> Outside {
         // SAFETY: the routine is called from nowhere but pieces, which begin with it.
-        unsafe { *((self.back & !(PIECE_BYTES - 1)) as *const Outside) }
+        unsafe { *((self.back() & !(PIECE_BYTES - 1)) as *const Outside) }
     }
 }
-
-impl Machine for Saved {
-    fn operand(&mut self, number: usize) -> &mut u64 {
-        &mut self.general[number & 15]
-    }
-
-    fn flags(&mut self) -> &mut u64 {
-        &mut self.flags
-    }
-}
-
-/// What does the work of an instruction.
-pub type Handler = unsafe extern "C" fn(saved: *mut Saved);
 
 #[repr(transparent)]
 struct Target(AtomicPtr<()>);
 
 static HANDLER: Target = Target(AtomicPtr::new(core::ptr::null_mut()));
 
-global_asm!(
-    ".globl relive_outside",
-    ".hidden relive_outside",
-    ".type relive_outside,@function",
-    "relive_outside:",
-    ".cfi_startproc",
-    "pushfq",
-    ".cfi_adjust_cfa_offset 8",
-    "push r15",
-    ".cfi_adjust_cfa_offset 8",
-    "push r14",
-    ".cfi_adjust_cfa_offset 8",
-    "push r13",
-    ".cfi_adjust_cfa_offset 8",
-    "push r12",
-    ".cfi_adjust_cfa_offset 8",
-    "push r11",
-    ".cfi_adjust_cfa_offset 8",
-    "push r10",
-    ".cfi_adjust_cfa_offset 8",
-    "push r9",
-    ".cfi_adjust_cfa_offset 8",
-    "push r8",
-    ".cfi_adjust_cfa_offset 8",
-    "push rdi",
-    ".cfi_adjust_cfa_offset 8",
-    "push rsi",
-    ".cfi_adjust_cfa_offset 8",
-    "push rbp",
-    ".cfi_adjust_cfa_offset 8",
-    "push rsp",
-    ".cfi_adjust_cfa_offset 8",
-    "push rbx",
-    ".cfi_adjust_cfa_offset 8",
-    ".cfi_rel_offset rbx, 0",
-    "push rdx",
-    ".cfi_adjust_cfa_offset 8",
-    "push rcx",
-    ".cfi_adjust_cfa_offset 8",
-    "push rax",
-    ".cfi_adjust_cfa_offset 8",
-    "mov rbx, rsp",
-    ".cfi_def_cfa_register rbx",
-    "and rsp, -16",
-    "sub rsp, 256",
-    keep_vectors!(),
-    "mov rdi, rbx",
-    "cld",
-    "call qword ptr [rip + {handler}]",
-    give_vectors_back!(),
-    "mov rsp, rbx",
-    ".cfi_def_cfa_register rsp",
-    "pop rax",
-    ".cfi_adjust_cfa_offset -8",
-    "pop rcx",
-    ".cfi_adjust_cfa_offset -8",
-    "pop rdx",
-    ".cfi_adjust_cfa_offset -8",
-    "pop rbx",
-    ".cfi_adjust_cfa_offset -8",
-    ".cfi_restore rbx",
-    // The stack pointer is where it is.
-    "lea rsp, [rsp + 8]",
-    ".cfi_adjust_cfa_offset -8",
-    "pop rbp",
-    ".cfi_adjust_cfa_offset -8",
-    "pop rsi",
-    ".cfi_adjust_cfa_offset -8",
-    "pop rdi",
-    ".cfi_adjust_cfa_offset -8",
-    "pop r8",
-    ".cfi_adjust_cfa_offset -8",
-    "pop r9",
-    ".cfi_adjust_cfa_offset -8",
-    "pop r10",
-    ".cfi_adjust_cfa_offset -8",
-    "pop r11",
-    ".cfi_adjust_cfa_offset -8",
-    "pop r12",
-    ".cfi_adjust_cfa_offset -8",
-    "pop r13",
-    ".cfi_adjust_cfa_offset -8",
-    "pop r14",
-    ".cfi_adjust_cfa_offset -8",
-    "pop r15",
-    ".cfi_adjust_cfa_offset -8",
-    "popfq",
-    ".cfi_adjust_cfa_offset -8",
-    "ret",
-    ".cfi_endproc",
-    ".size relive_outside, . - relive_outside",
-    handler = sym HANDLER,
-);
+global_asm!(saved::routine!("relive_outside"), handler = sym HANDLER);
 
 unsafe extern "C" {
     fn relive_outside();

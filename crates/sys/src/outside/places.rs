@@ -208,7 +208,7 @@ pub unsafe fn patch(places: &Places, range: &Range<usize>, file: &File, offset: 
 }
 
 /// Whether a file is the C library or its loader.
-fn is_libc(fd: u32) -> bool {
+pub fn is_libc(fd: u32) -> bool {
     const PATH_MAX: usize = 4096;
     const NAMES: [&[u8]; 3] = [b"libc.so.", b"libc-", b"ld-linux-"];
     let mut path = [0; PATH_MAX];

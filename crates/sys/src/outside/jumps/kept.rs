@@ -5,7 +5,7 @@
 //! Apart from the pieces because it is read in signal handlers, while other threads
 //! map libraries.
 
-use super::JUMP_BYTES;
+use crate::room::JUMP_BYTES;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

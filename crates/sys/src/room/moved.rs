@@ -4,7 +4,7 @@ use crate::decode::Instruction;
 
 /// What becomes of an instruction that runs elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moved {
+pub(crate) enum Moved {
     /// Nothing.
     Same,
     /// Its operand lies at a distance from itself, which stands at this offset.
@@ -17,18 +17,18 @@ pub(super) enum Moved {
 
 impl Moved {
     /// Whether nothing behind the instruction is run after it for sure.
-    pub(super) fn leaves(self) -> bool {
+    pub(crate) fn leaves(self) -> bool {
         matches!(self, Self::Jump(None, _) | Self::Return)
     }
 
     /// Whether the thread may go elsewhere than behind it.
-    pub(super) fn jumps(self) -> bool {
+    pub(crate) fn jumps(self) -> bool {
         matches!(self, Self::Jump(..) | Self::Return)
     }
 
     /// `None` if the instruction at the start of `code` has to stay where it is: it pushes its own place, stops the thread,
     /// is a place that others come to, or is not known well enough.
-    pub(super) fn of(found: &Instruction, code: &[u8]) -> Option<Self> {
+    pub(crate) fn of(found: &Instruction, code: &[u8]) -> Option<Self> {
         let behind = found.opcode_at + 1;
         match (found.map, found.opcode) {
             (0, 0x70..=0x7F) => Some(Self::Jump(Some(found.opcode & 15), code[behind] as i8 as isize)),
@@ -73,7 +73,7 @@ const MOST: usize = 96;
 
 /// Machine code that is put together for an address.
 #[derive(Debug)]
-pub(super) struct Code {
+pub(crate) struct Code {
     start: usize,
     bytes: [u8; MOST],
     length: usize,
@@ -81,46 +81,59 @@ pub(super) struct Code {
 }
 
 impl Code {
-    pub(super) fn at(start: usize, room: usize) -> Self {
+    pub(crate) fn at(start: usize, room: usize) -> Self {
         Self { start, bytes: [0xCC; MOST], length: 0, room: room.min(MOST) }
     }
 
     /// Where the next byte goes.
-    pub(super) fn address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         self.start + self.length
     }
 
-    pub(super) fn put(&mut self, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Option<()> {
         self.bytes.get_mut(self.length..self.room)?.get_mut(..bytes.len())?.copy_from_slice(bytes);
         self.length += bytes.len();
         Some(())
     }
 
-    pub(super) fn distance_to(&mut self, target: usize) -> Option<()> {
+    pub(crate) fn distance_to(&mut self, target: usize) -> Option<()> {
         let distance = target as isize - (self.address() + size_of::<i32>()) as isize;
         self.put(&i32::try_from(distance).ok()?.to_le_bytes())
     }
 
-    pub(super) fn jump(&mut self, target: usize) -> Option<()> {
+    pub(crate) fn jump(&mut self, target: usize) -> Option<()> {
         self.put(&[0xE9])?;
         self.distance_to(target)
     }
 
+    /// The one instruction of `code`, which stood at `from` and names nothing by its distance but memory, in its first
+    /// operand.
+    pub(crate) fn unchanged(&mut self, code: &[u8], from: usize) -> Option<()> {
+        let found = Instruction::at(code)?;
+        if found.relative {
+            self.near(code, from, found.opcode_at + if found.map == 0 { 2 } else { 3 })
+        } else {
+            self.put(code)
+        }
+    }
+
+    /// An instruction with an operand at a distance, which stands at this offset of it.
+    fn near(&mut self, code: &[u8], from: usize, at: usize) -> Option<()> {
+        let target = (from + code.len()).wrapping_add_signed(distance(code, at)?);
+        let own = self.address() + code.len();
+        self.put(&code[..at])?;
+        self.put(&i32::try_from(target as isize - own as isize).ok()?.to_le_bytes())?;
+        self.put(&code[at + size_of::<i32>()..])
+    }
+
     /// The instructions in `code`, which stood at `from`.
-    pub(super) fn moved(&mut self, mut code: &[u8], mut from: usize) -> Option<()> {
+    pub(crate) fn moved(&mut self, mut code: &[u8], mut from: usize) -> Option<()> {
         while !code.is_empty() {
             let found = Instruction::at(code)?;
             let behind = from + found.length;
             match Moved::of(&found, code)? {
                 Moved::Same | Moved::Return => self.put(&code[..found.length])?,
-                Moved::Near(at) => {
-                    let own = self.address() + found.length;
-                    let target = behind.wrapping_add_signed(distance(code, at)?);
-                    let changed = i32::try_from(target as isize - own as isize).ok()?;
-                    self.put(&code[..at])?;
-                    self.put(&changed.to_le_bytes())?;
-                    self.put(&code[at + size_of::<i32>()..found.length])?;
-                }
+                Moved::Near(at) => self.near(&code[..found.length], from, at)?,
                 Moved::Jump(condition, by) => {
                     let target = behind.wrapping_add_signed(by);
                     match condition {
@@ -137,7 +150,7 @@ impl Code {
 
     /// # Safety
     /// There must be writable memory where it is to be.
-    pub(super) unsafe fn write(&self) {
+    pub(crate) unsafe fn write(&self) {
         // SAFETY: the caller's promise.
         unsafe { core::ptr::copy_nonoverlapping(self.bytes.as_ptr(), self.start as *mut u8, self.length) };
     }

@@ -1,0 +1,133 @@
+//! The level of atomics: each instruction that changes memory indivisibly is an event.
+//!
+//! Locks and counters that a program makes itself, without a library, are such instructions.
+//! In code that is mapped from files they are changed to run between two calls
+//! (`relive_sys::atomics`). As with every event the timestamp is taken while the effect is
+//! exclusive: in a recording a lock is held from the one call to the other, which goes by the
+//! address of what the instruction changes, and guards the clock. In a replay the first call
+//! waits for the turn, the second completes the event.
+//!
+//! libc and its loader are left alone: what they change so is their own, and their functions
+//! are events as wholes. So is code that a process makes itself, because nobody knows when it
+//! is complete. Plain loads and stores of the same memory are no events.
+
+use super::taking_part;
+use crate::object;
+use crate::record;
+use crate::replay;
+use crate::runtime::{self, Mode};
+use crate::thread;
+use alloc::vec::Vec;
+use core::ops::Range;
+use relive_order::{Family, Kind};
+use relive_sys::atomics::{self, Saved, Site};
+use relive_sys::frames::{File, Found, Known};
+use relive_sys::lock::Lock;
+use relive_sys::outside::is_libc;
+use relive_trace::control::flag;
+
+/// What lies in one piece of so many bytes is one object: no such instruction changes more.
+const OBJECT_BYTES: usize = 16;
+const CLOCKS: usize = 1 << 12;
+
+/// Clocks of a recording, by a hash of the object's address; to share one only adds order.
+static TABLE: [Lock<u64>; CLOCKS] = [const { Lock::new(0) }; CLOCKS];
+
+/// Such an instruction that a thread is in, by its object: the clock's number in a recording, the address in a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entered {
+    Recording(usize),
+    Replaying(usize),
+}
+
+/// Whether these instructions are events.
+pub(super) fn are_ordered() -> bool {
+    runtime::has_flag(flag::ATOMICS)
+}
+
+/// Changes those in the code at `range`, which shows `file` from `offset` on, if they are events.
+///
+/// # Safety
+/// As for [`atomics::change`].
+pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
+    let is_own = range.contains(&(enter as *const () as usize));
+    if !are_ordered() || is_own || is_libc(file.descriptor()) {
+        return;
+    }
+    let range = &file.shown_in(range, offset);
+    let mut known = Known::of(file);
+    let Some(code) = known.bytes().get(offset..offset + range.len()) else { return };
+    let mut sites: Vec<Site> = Vec::new();
+    atomics::find(code, offset, &mut known, |site| sites.push(site));
+    let is_none = |at| known.with_opcode(offset + at) == Found::Nothing;
+    let kept = atomics::settle(code, &mut sites, is_none);
+    sites.truncate(kept);
+    // SAFETY: the caller's promise.
+    unsafe { atomics::change(range.start, code, &sites, runtime::has_flag(flag::DEBUGGER), [enter, leave]) };
+}
+
+/// Other memory is there from now on, or none.
+pub(super) fn forget(range: &Range<usize>) {
+    atomics::forget(range);
+}
+
+fn clock_of(object: usize) -> usize {
+    const BITS: u32 = CLOCKS.trailing_zeros();
+    ((object / OBJECT_BYTES) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> (usize::BITS - BITS)
+}
+
+/// Before the instruction.
+unsafe extern "C" fn enter(saved: *mut Saved) {
+    let Some(thread) = taking_part() else { return };
+    // SAFETY: the routine's registers.
+    let saved = unsafe { &*saved };
+    let object = atomics::operand(saved) & !(OBJECT_BYTES - 1);
+    if runtime::mode() == Mode::Replay {
+        replay::enter(Kind::Atomic, atomics::place(saved));
+        thread.atomic = Some(Entered::Replaying(object));
+        return;
+    }
+    record::come();
+    thread.tally[Family::Atomic as usize] += 1;
+    let clock = clock_of(object);
+    let mut guard = TABLE[clock].lock();
+    // SAFETY: the lock is held up to the effect's end.
+    unsafe { record::exclusive_quietly(&raw mut *guard, Kind::Atomic) };
+    core::mem::forget(guard);
+    thread.atomic = Some(Entered::Recording(clock));
+}
+
+/// Behind it.
+unsafe extern "C" fn leave(_: *mut Saved) {
+    complete();
+}
+
+fn complete() {
+    let Some(thread) = thread::current_if_known() else { return };
+    match thread.atomic.take() {
+        // SAFETY: this thread has locked it.
+        Some(Entered::Recording(clock)) => unsafe { TABLE[clock].unlock() },
+        Some(Entered::Replaying(object)) => replay::leave(Kind::Atomic, &[object::cell(object)], false),
+        None => {}
+    }
+}
+
+/// A thread has met a fault at `place`: the instruction that it is in, whose event is over.
+pub(super) fn stopped(place: usize) -> Option<usize> {
+    let original = atomics::original(place)?;
+    complete();
+    Some(original)
+}
+
+/// Frees what threads of the parent were in.
+///
+/// # Safety
+/// Only in a fork child while it has one thread, which is in no such instruction.
+pub(crate) unsafe fn reset_after_fork() {
+    if are_ordered() {
+        for lock in &TABLE {
+            // SAFETY: the caller's promise.
+            unsafe { lock.reset_after_fork() };
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Instructions that change memory indivisibly: those with a lock prefix, and `xchg`.
+//! Where a recording orders them, each stands between two calls of ours.
+//!
+//! As with what reads the outside ([`crate::outside`]), a jump leads from the instruction to a
+//! piece of code near by, in which it runs itself:
+//!
+//! ```text
+//! f0 0f c1 07   lock xadd [rdi], eax   e9 …  jmp piece   piece:  call enter, beyond the red zone
+//! 85 c0         test eax, eax          c0                        lock xadd [rdi], eax
+//!                                                                call leave
+//!                                                                test eax, eax
+//!                                                                jmp back
+//! ```
+//!
+//! Both calls keep all registers and flags. Most such instructions have the five bytes of a
+//! jump by themselves. Where one has not, and what stands around it can't be moved, it
+//! becomes `ud2`: the handler of that signal sends the thread to the piece ([`piece_of`]).
+//!
+//! A piece belongs to its instruction: signals find a thread there as in our own code,
+//! because between the calls the instruction is ordered, and not yet run.
+
+mod locked;
+mod pieces;
+mod sites;
+
+pub use crate::saved::Saved;
+pub use locked::{Locked, Operand};
+pub use pieces::{Changed, change, copy_of, forget, operand, original, piece_of, place};
+pub use sites::{Site, find, settle};

@@ -1,0 +1,173 @@
+//! Where such instructions stand in a file's code, and how each can be changed.
+//!
+//! Apart from changing them because it looks at a file, not at a process.
+
+use super::locked::Locked;
+use crate::decode::Instruction;
+use crate::frames::{Found, Known};
+use crate::outside::Outside;
+use crate::room::{self, JUMP_BYTES, Side};
+use crate::sites::entered::{SPANS, entered};
+use core::ops::Range;
+
+/// Bytes of the instruction that raises a signal.
+pub(super) const TRAP_BYTES: usize = 2;
+
+/// An instruction by its offset in the code, with what a jump in its place takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Of the instruction.
+    pub place: u32,
+    /// Its bytes.
+    pub length: u8,
+    /// Of the room for a jump: so many bytes before the instruction, and so many from it on; none if there is no room.
+    pub room: [u8; 2],
+}
+
+impl Site {
+    /// What is changed, a jump or a trap.
+    fn span(&self) -> [usize; 2] {
+        let place = self.place as usize;
+        match self.room {
+            [_, 0] => [place, place + TRAP_BYTES],
+            [before, after] => [place - usize::from(before), place + usize::from(after)],
+        }
+    }
+}
+
+/// Calls `visit` with each such instruction in the code which shows a file from `offset` on, in ascending order.
+pub fn find(code: &[u8], offset: usize, known: &mut Known<'_>, mut visit: impl FnMut(Site)) {
+    let mut finding = Finding { decided: 0..0, switches: false, behind: 0 };
+    let mut last = None;
+    each_suspect(code, |opcode| {
+        let Found::At(start) = known.with_opcode(offset + opcode) else { return };
+        let Some(place) = start.checked_sub(offset).filter(|&place| last != Some(place)) else { return };
+        let Some(locked) = Locked::at(&code[place..]) else { return };
+        last = Some(place);
+        let function = known.function();
+        let within = function.start.checked_sub(offset).map(|start| start..function.end - offset);
+        let room = within
+            .filter(|function| function.end <= code.len())
+            .and_then(|function| finding.room(&code[..function.end], &function, place, locked.length));
+        let room = room.map_or([0; 2], |room| [(place - room.start) as u8, (room.end - place) as u8]);
+        finding.behind = place + locked.length.max(usize::from(room[1]));
+        visit(Site { place: place as u32, length: locked.length as u8, room });
+    });
+}
+
+/// Leaves room only to those that nothing jumps into; those that could not even be made into traps are left out. `sites`
+/// are in ascending order. Returns how many there are, in the front.
+pub fn settle(code: &[u8], sites: &mut [Site], mut is_none: impl FnMut(usize) -> bool) -> usize {
+    let mut kept = 0;
+    for first in (0..sites.len()).step_by(SPANS) {
+        let part = first..(first + SPANS).min(sites.len());
+        let found = entered(code, part.len(), |index| sites[first + index].span(), &mut is_none);
+        let mut doubtful = false;
+        for index in part.clone().filter(|index| found[index - first]) {
+            doubtful |= sites[index].room[1] != 0;
+            sites[index].room = [0; 2];
+        }
+        let found =
+            if doubtful { entered(code, part.len(), |index| sites[first + index].span(), &mut is_none) } else { found };
+        for index in part.filter(|index| !found[index - first]) {
+            sites[kept] = sites[index];
+            kept += 1;
+        }
+    }
+    kept
+}
+
+/// Calls `visit` with each offset at which the opcode of one of these may stand.
+fn each_suspect(code: &[u8], mut visit: impl FnMut(usize)) {
+    const LOCK: u8 = 0xF0;
+    for (at, &byte) in code.iter().enumerate() {
+        match byte {
+            0x86 | 0x87 if code.get(at + 1).is_some_and(|operands| operands >> 6 != 3) => visit(at),
+            LOCK => {
+                let is_prefix = |byte: &u8| matches!(byte, 0x66 | 0xF2 | 0xF3 | 0x40..=0x4F);
+                let opcode = at + 1 + code[at + 1..].iter().take_while(|byte| is_prefix(byte)).count();
+                // An exchange is met by itself.
+                if !matches!(code.get(opcode), None | Some(0x86 | 0x87)) {
+                    visit(opcode);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+struct Finding {
+    /// The function of which it is known whether there are jumps by tables in it.
+    decided: Range<usize>,
+    switches: bool,
+    /// Where what the last site may take ends.
+    behind: usize,
+}
+
+impl Finding {
+    /// The room for a jump around the instruction of `length` bytes at `place`, in a function that ends with the code.
+    fn room(&mut self, code: &[u8], function: &Range<usize>, place: usize, length: usize) -> Option<Range<usize>> {
+        if length >= JUMP_BYTES {
+            return Some(place..place + length);
+        }
+        if self.decided != *function {
+            self.decided = function.clone();
+            self.switches = !room::is_known(code, function.start);
+        }
+        let of = |side| {
+            let found = room::find(code, function.start, place, length, side)?;
+            let safe = !self.switches || (found.start == place && uses_flags(&code[place + length..found.end]));
+            let plain = is_plain(&code[..found.end], found.start..place)
+                && is_plain(&code[..found.end], place + length..found.end);
+            (safe && plain && found.start >= self.behind).then_some(found)
+        };
+        of(Side::Behind).or_else(|| of(Side::Before))
+    }
+}
+
+/// Whether the one instruction of `code` goes by flags: no table leads to it, because nobody comes there but from the
+/// instruction that sets them.
+fn uses_flags(code: &[u8]) -> bool {
+    let Some(found) = Instruction::at(code) else { return false };
+    let by_flags = matches!((found.map, found.opcode), (0, 0x70..=0x7F) | (1, 0x40..=0x4F | 0x80..=0x9F));
+    by_flags && found.length == code.len()
+}
+
+/// Whether nothing there is to be changed itself.
+fn is_plain(code: &[u8], range: Range<usize>) -> bool {
+    let mut at = range.start;
+    while at < range.end {
+        let Some(found) = Instruction::at(&code[at..]) else { return false };
+        if Locked::at(&code[at..]).is_some() || Outside::at(&code[at..]).is_some() {
+            return false;
+        }
+        at += found.length;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Site, each_suspect, settle};
+
+    #[test]
+    fn suspects_are_told_by_their_opcodes() {
+        let mut found = Vec::new();
+        // lock xadd [rdi], rax; xchg [rsi], eax; xchg esi, eax; lock xchg [rdi], rax
+        let code = [0xF0, 0x48, 0x0F, 0xC1, 0x07, 0x87, 0x06, 0x87, 0xC6, 0xF0, 0x48, 0x87, 0x07];
+        each_suspect(&code, |at| found.push(at));
+        assert_eq!(found, [2, 5, 11]);
+    }
+
+    #[test]
+    fn what_is_jumped_into_is_a_trap_or_left() {
+        let mut code = vec![0x90; 64];
+        // Jumps to the second instruction of the first room, and behind the lock prefix of the last.
+        code[0..2].copy_from_slice(&[0xEB, 0x12]);
+        code[2..4].copy_from_slice(&[0x74, 0x2D]);
+        let site = |place, room| Site { place, length: 4, room };
+        let mut sites = [site(16, [0, 6]), site(32, [2, 4]), site(48, [0, 5])];
+        assert_eq!(settle(&code, &mut sites, |_| false), 2);
+        assert_eq!(sites[..2], [site(16, [0, 0]), site(32, [2, 4])]);
+    }
+}
