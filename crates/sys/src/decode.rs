@@ -4,6 +4,10 @@
 //! Apart because it knows the encoding and nothing else. What it does not know is
 //! no instruction: whoever walks code stops there.
 
+mod length;
+
+pub use length::length;
+
 /// The longest instruction.
 pub const LONGEST: usize = 15;
 
@@ -151,12 +155,12 @@ impl Instruction {
 }
 
 /// Instructions of the tables `0F` and of its vector form with one more byte behind the operands.
-fn has_byte(opcode: u8) -> bool {
+const fn has_byte(opcode: u8) -> bool {
     matches!(opcode, 0x70..=0x73 | 0xA4 | 0xAC | 0xBA | 0xC2 | 0xC4..=0xC6)
 }
 
 /// Bytes behind the operands, and whether there are operands.
-fn one_byte(opcode: u8, operands: u8, short: bool, wide: bool, address: usize) -> Option<(usize, bool)> {
+const fn one_byte(opcode: u8, operands: u8, short: bool, wide: bool, address: usize) -> Option<(usize, bool)> {
     let word = if short && !wide { 2 } else { 4 };
     Some(match opcode {
         0x06
@@ -195,7 +199,7 @@ fn one_byte(opcode: u8, operands: u8, short: bool, wide: bool, address: usize) -
         0xC2 | 0xCA => (2, false),
         0xC8 => (3, false),
         0xE8 | 0xE9 => (4, false),
-        0xF6 => (usize::from(operands & 0x30 == 0), true),
+        0xF6 => ((operands & 0x30 == 0) as usize, true),
         0xF7 => (if operands & 0x30 == 0 { word } else { 0 }, true),
         _ => (0, false),
     })

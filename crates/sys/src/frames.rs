@@ -9,7 +9,7 @@ mod agreed;
 mod reached;
 mod symbols;
 
-use crate::decode::Instruction;
+use crate::decode::{Instruction, length};
 use crate::elf::{EXECUTABLE, Elf, LOAD, Segment};
 use crate::syscall::{self, Stat};
 use core::cell::OnceCell;
@@ -138,6 +138,15 @@ impl<'a> Known<'a> {
 
     /// The instruction with its opcode at this offset of the file.
     pub fn with_opcode(&mut self, opcode: usize) -> Found {
+        self.look(opcode, true)
+    }
+
+    /// The same where a function is known around it: nothing else is tried, which takes long.
+    pub fn with_opcode_in_function(&mut self, opcode: usize) -> Found {
+        self.look(opcode, false)
+    }
+
+    fn look(&mut self, opcode: usize, anywhere: bool) -> Found {
         let bytes = self.bytes();
         let Some(functions) = self.functions.get_or_init(|| Functions::of(bytes)) else {
             return Found::Unsure;
@@ -147,6 +156,9 @@ impl<'a> Known<'a> {
         }
         let Some(function) = functions.around(opcode) else {
             self.function = opcode..opcode;
+            if !anywhere {
+                return Found::Unsure;
+            }
             return match symbols::code_with(bytes, opcode) {
                 Some(code) => agreed::find(bytes, &code, opcode),
                 None if symbols::tells_code(bytes) => Found::Nothing,
@@ -158,16 +170,17 @@ impl<'a> Known<'a> {
             self.function = function;
         }
         loop {
-            let Some(found) = Instruction::at(&bytes[self.at..]) else { return Found::Unsure };
-            if self.at + found.opcode_at == opcode {
-                let is_code = reached::is_code(bytes, &self.function, self.at);
-                return if is_code { Found::At(self.at) } else { Found::Unsure };
+            let Some(length) = length(&bytes[self.at..]) else { return Found::Unsure };
+            if self.at + length > opcode {
+                break;
             }
-            if self.at + found.length > opcode {
-                return Found::Nothing;
-            }
-            self.at += found.length;
+            self.at += length;
         }
+        if Instruction::at(&bytes[self.at..]).is_none_or(|found| self.at + found.opcode_at != opcode) {
+            return Found::Nothing;
+        }
+        let is_code = reached::is_code(bytes, &self.function, self.at);
+        if is_code { Found::At(self.at) } else { Found::Unsure }
     }
 }
 

@@ -40,7 +40,13 @@ pub fn find(code: &[u8], offset: usize, known: &mut Known<'_>, mut visit: impl F
     let mut finding = Finding { decided: 0..0, switches: false, behind: 0 };
     let mut last = None;
     each_suspect(code, |opcode| {
-        let Found::At(start) = known.with_opcode(offset + opcode) else { return };
+        // Exchanges have no prefix: every second byte of their kind is none. What nobody knows the functions of is mostly
+        // written for speed, by hand, and has none.
+        let found = match code[opcode] {
+            0x86 | 0x87 => known.with_opcode_in_function(offset + opcode),
+            _ => known.with_opcode(offset + opcode),
+        };
+        let Found::At(start) = found else { return };
         let Some(place) = start.checked_sub(offset).filter(|&place| last != Some(place)) else { return };
         let Some(locked) = Locked::at(&code[place..]) else { return };
         last = Some(place);
@@ -81,13 +87,15 @@ pub fn settle(code: &[u8], sites: &mut [Site], mut is_none: impl FnMut(usize) ->
 fn each_suspect(code: &[u8], mut visit: impl FnMut(usize)) {
     const LOCK: u8 = 0xF0;
     for (at, &byte) in code.iter().enumerate() {
+        // Whatever stands before it.
+        let is_one = || Locked::at(&code[at..]).is_some();
         match byte {
-            0x86 | 0x87 if code.get(at + 1).is_some_and(|operands| operands >> 6 != 3) => visit(at),
-            LOCK => {
+            0x86 | 0x87 if is_one() => visit(at),
+            LOCK if is_one() => {
                 let is_prefix = |byte: &u8| matches!(byte, 0x66 | 0xF2 | 0xF3 | 0x40..=0x4F);
                 let opcode = at + 1 + code[at + 1..].iter().take_while(|byte| is_prefix(byte)).count();
                 // An exchange is met by itself.
-                if !matches!(code.get(opcode), None | Some(0x86 | 0x87)) {
+                if !matches!(code[opcode], 0x86 | 0x87) {
                     visit(opcode);
                 }
             }

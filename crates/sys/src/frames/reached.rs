@@ -8,33 +8,49 @@
 //! all of it looks like a program's.
 
 use super::agreed::{goes_on, of_program};
-use crate::decode::Instruction;
+use crate::decode::{Instruction, length};
 use core::ops::Range;
 
 /// Whether the instruction at `start`, to which decoding `function` of `file` from its beginning leads, is one.
 pub(super) fn is_code(file: &[u8], function: &Range<usize>, start: usize) -> bool {
     let Some(bytes) = file.get(..function.end) else { return false };
-    let Some(behind) = instructions(bytes, function.start..start).filter(|(_, it)| ends(it)).last() else {
+    let Some(behind) = jumps(bytes, function.start..start).filter(|(_, it)| ends(it)).last() else {
         return true;
     };
     let stretch = behind.0 + behind.1.length..start;
-    let mut targets = instructions(bytes, function.clone()).filter_map(|(at, it)| target(bytes, at, &it));
+    let mut targets = jumps(bytes, function.clone()).filter_map(|(at, it)| target(bytes, at, &it));
     // Few lead there, of the thousands that a large function has.
-    let leads_there =
-        |at| stretch.contains(&at) && instructions(bytes, stretch.clone()).any(|(begins, _)| begins == at);
+    let leads_there = |at| stretch.contains(&at) && lengths(bytes, stretch.clone()).any(|(begins, _)| begins == at);
     targets.any(|at| at == start || leads_there(at))
-        || instructions(bytes, stretch.clone()).all(|(at, _)| of_program(&bytes[at..]).is_some())
-            && goes_on(bytes, start)
+        || lengths(bytes, stretch.clone()).all(|(at, _)| of_program(&bytes[at..]).is_some()) && goes_on(bytes, start)
 }
 
-/// Those from the start of a range on, with their offsets, up to its end or to what is none.
-fn instructions(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = (usize, Instruction)> {
+/// Where instructions begin from the start of a range on, and their bytes, up to its end or to what is none.
+fn lengths(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
     let mut at = range.start;
     core::iter::from_fn(move || {
-        let found = (at < range.end).then(|| Instruction::at(&bytes[at..])).flatten()?;
-        at += found.length;
-        Some((at - found.length, found))
+        let found = (at < range.end).then(|| length(&bytes[at..])).flatten()?;
+        at += found;
+        Some((at - found, found))
     })
+}
+
+/// Those of them that may lead elsewhere.
+fn jumps(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = (usize, Instruction)> {
+    let may_lead = |at: usize| {
+        let prefix =
+            |byte: &u8| matches!(byte, 0x26 | 0x2E | 0x36 | 0x3E | 0x40..=0x4F | 0x64..=0x67 | 0xF0 | 0xF2 | 0xF3);
+        let opcode = at + bytes[at..].iter().take_while(|byte| prefix(byte)).count();
+        match bytes.get(opcode) {
+            Some(0x0F) => matches!(bytes.get(opcode + 1), Some(0x0B | 0x80..=0x8F)),
+            Some(byte) => {
+                matches!(byte, 0x70..=0x7F | 0xC2 | 0xC3 | 0xCA..=0xCC | 0xE0..=0xE3 | 0xE9 | 0xEB | 0xF4 | 0xFF)
+            }
+            None => false,
+        }
+    };
+    let may_lead = lengths(bytes, range).filter(move |&(at, _)| may_lead(at));
+    may_lead.filter_map(|(at, _)| Some((at, Instruction::at(&bytes[at..])?)))
 }
 
 /// Whether nothing goes on behind it.
