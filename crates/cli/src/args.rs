@@ -79,6 +79,13 @@ pub(crate) struct RecordArgs {
     /// these; implies --environment.
     #[arg(long, value_name = "LEVEL", default_value = "sync", hide_possible_values = true)]
     pub(crate) level: Level,
+    /// Record again and again until nothing is left that races unordered; implies --level atomics
+    ///
+    /// Threads may hand over by plain loads and stores, of an atomic variable or of one that should be. Each recording is
+    /// searched for such accesses, as `relive races` does, and the next one orders them, too. What was learnt is kept: later
+    /// recordings of the program at this level order it from the beginning. The last recording remains.
+    #[arg(long)]
+    pub(crate) learn: bool,
     /// Keep the values of matching environment variables out of the trace; may be repeated
     ///
     /// The pattern is a shell's, on the variable's name: --redact-env '*TOKEN*'. The program has the values while it is
@@ -114,6 +121,7 @@ impl RecordArgs {
             output: None,
             environment: true,
             level: Level::Sync,
+            learn: false,
             redact_env: Vec::new(),
             duration: None,
             max_size: None,

@@ -8,6 +8,7 @@ mod completions;
 mod doctor;
 mod dump;
 mod embedded;
+mod learn;
 mod ls;
 mod message;
 mod output;

@@ -2,7 +2,7 @@
 
 use crate::args::{RacesArgs, RacesFormat, RecordArgs};
 use crate::embedded;
-use crate::message;
+use crate::message::{self, ExitWith};
 use crate::output;
 use crate::pack;
 use crate::record::record_to_folder;
@@ -54,6 +54,21 @@ pub(crate) fn in_recording(folder: &Path, quiet: bool) -> Result<u8> {
     // As with all that is said there, nobody may listen.
     let _ = io::stderr().write_all(text.as_bytes());
     Ok(status(&report))
+}
+
+/// The accesses that the recording in `folder` could have ordered, and should have.
+pub(crate) fn learn(folder: &Path) -> Result<Vec<[u64; 2]>> {
+    let options = RacesArgs::of_recording(true);
+    let allow = Allow { rebuilt: false, processor: false };
+    let replayer = Replayer::open(folder, &embedded::runtime()?, allow)?;
+    let hunt = search(replayer, &report_options(&options)?, &options)?;
+    match hunt.interrupted {
+        Some(signal) => {
+            let message = "ended by a signal while it looked for accesses to order".to_owned();
+            Err(ExitWith { code: ended_by(signal), message }.into())
+        }
+        None => Ok(hunt.learnt),
+    }
 }
 
 fn record_first(options: &RacesArgs) -> Result<PathBuf> {

@@ -2,10 +2,12 @@
 
 use crate::args::{RecordArgs, Then};
 use crate::embedded;
+use crate::learn;
 use crate::message::{self, ExitWith};
 use crate::output;
 use crate::races;
 use anyhow::{Context, Result, anyhow, bail};
+use relive_session::learnt::Learnt;
 use relive_session::limits::{Limit, Limits};
 use relive_session::program::{Program, ProgramError};
 use relive_session::record::{RecordError, RecordOptions, Recorded, record};
@@ -34,7 +36,7 @@ pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
 /// Records into a folder; where that is, and the program's exit status.
 pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     let program = Program::find(&options.program).map_err(with_exit_code)?;
-    let level = options.level.into();
+    let level = if options.learn { Level::Atomics } else { options.level.into() };
     let environment = options.environment || options.then.is_some() || level != Level::Sync;
     if environment {
         program.check_environment()?;
@@ -44,24 +46,51 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
         Some(folder) => create_named(folder)?,
         None => Store::from_environment()?.create(&options.program[0])?,
     };
-    let options_of_session = RecordOptions {
-        program: &program,
-        runtime: &runtime,
-        folder: &folder,
-        version: env!("CARGO_PKG_VERSION"),
-        environment,
-        level,
-        quiet: options.quiet,
-        redacted: &options.redact_env,
-        limits: Limits { duration: options.duration, bytes: options.max_size },
+    let mut learnt = match level {
+        Level::Sync => Learnt::default(),
+        Level::Atomics => Learnt::load(&runtime, &program.path),
     };
-    let recorded = record(&options_of_session, &mut |limit| tell_limit(limit, options)).map_err(|error| {
-        let _ = fs::remove_dir_all(&folder);
-        start_failure(error)
-    })?;
+    let once = |learnt: &Learnt| {
+        let options_of_session = RecordOptions {
+            program: &program,
+            runtime: &runtime,
+            folder: &folder,
+            version: env!("CARGO_PKG_VERSION"),
+            environment,
+            level,
+            accesses: learnt,
+            quiet: options.quiet,
+            redacted: &options.redact_env,
+            limits: Limits { duration: options.duration, bytes: options.max_size },
+        };
+        let recorded = record(&options_of_session, &mut |limit| tell_limit(limit, options)).map_err(|error| {
+            let _ = fs::remove_dir_all(&folder);
+            start_failure(error)
+        })?;
+        anyhow::Ok(recorded)
+    };
+    let mut recorded = once(&learnt)?;
+    if options.learn {
+        learn::until_ordered(&mut learnt, &folder, options.quiet, |learnt| {
+            learnt.save(&runtime, &program.path).context("keep what was learnt")?;
+            empty(&folder)?;
+            recorded = once(learnt)?;
+            Ok(())
+        })?;
+    }
     report(&recorded, &folder, options.quiet);
     let status = recorded.outcome.exit_status();
     Ok((folder, status))
+}
+
+/// Makes room for another recording.
+fn empty(folder: &Path) -> Result<()> {
+    let fail = || format!("empty trace folder {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(fail)? {
+        let path = entry.with_context(fail)?.path();
+        if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }.with_context(fail)?;
+    }
+    Ok(())
 }
 
 /// The program runs on: its user should know from when on unrecorded.

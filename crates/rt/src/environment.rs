@@ -53,6 +53,7 @@ mod system_v;
 mod told;
 mod unknown;
 mod unseen;
+mod words;
 mod written;
 
 pub use images::{Bare, Obstacle, library, on_bare_exec, records_attempts};
@@ -360,6 +361,7 @@ unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], ef
                 // The answer may name the thread.
                 emulate(thread, number, arguments, relive_calls::execute_outputs(number))
             }
+            Effect::Futex if words::is_recorded(number, arguments) => emulate(thread, number, arguments, &[]),
             Effect::Exec => images::carry_out(thread, number, arguments),
             _ => dispatch::program_call(number, arguments),
         }

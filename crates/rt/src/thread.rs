@@ -8,7 +8,7 @@
 
 use crate::arena;
 use crate::deferred::Deferred;
-use crate::environment::atomics::Entered;
+use crate::environment::atomics::Within;
 use crate::environment::carried::Hand;
 use crate::environment::stacks::{Stack, Unused};
 use crate::races::Knows;
@@ -106,8 +106,8 @@ pub struct Thread {
     pub hand: Option<Hand>,
     /// How many threads make a round of the barrier that it arrives at, in an event of that in a replay.
     pub parties: u32,
-    /// It is within an instruction that is ordered; see [`crate::environment::atomics`].
-    pub(crate) atomic: Option<Entered>,
+    /// The instruction, or call, that is ordered in which it is; see [`crate::environment::atomics`].
+    pub(crate) within: Within,
     /// What it knows of others where races are looked for.
     pub(crate) knows: Knows,
     /// Where it stands in a replay.
@@ -273,7 +273,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         time_forbidden: false,
         hand: None,
         parties: 0,
-        atomic: None,
+        within: Within::NOTHING,
         recorded_tid: 0,
         unseen: false,
         replay: Replay::idle(),

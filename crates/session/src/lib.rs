@@ -27,6 +27,7 @@ mod handing;
 mod kept;
 mod known_code;
 pub mod launch;
+pub mod learnt;
 pub mod limits;
 pub mod lineage;
 mod locate;

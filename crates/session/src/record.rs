@@ -10,6 +10,7 @@ use crate::file_limit;
 use crate::handing::Handing;
 use crate::known_code;
 use crate::launch::{self, Launch, Runtime};
+use crate::learnt::Learnt;
 use crate::limits::{self, Limit, Limits, recording_now};
 use crate::program::Program;
 use crate::redact::{self, Pattern};
@@ -49,6 +50,8 @@ pub struct RecordOptions<'a> {
     pub environment: bool,
     /// What is ordered; more than [`Level::Sync`] only with its environment.
     pub level: Level,
+    /// Accesses that [`Level::Atomics`] orders besides.
+    pub accesses: &'a Learnt,
     /// Tell of errors only.
     pub quiet: bool,
     /// Variables whose values don't stand in the trace.
@@ -119,12 +122,13 @@ const STRAGGLERS_STEP_MS: u64 = 2;
 /// # Errors
 /// [`RecordError`] if the program was not started.
 pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Result<Recorded, RecordError> {
-    let RecordOptions { program, runtime, folder, environment, level, quiet, limits, .. } = *options;
+    let RecordOptions { program, runtime, folder, environment, level, accesses, quiet, limits, .. } = *options;
     let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
     let held = Held::new().map_err(RecordError::Session)?;
     let mut manifest = begin_manifest(options)?;
     manifest.environment_recorded = environment;
     manifest.level = level;
+    manifest.accesses = accesses.to_manifest();
     // Where the loader is not there the kernel knows best what to say.
     manifest.start = (environment && program.loader.exists()).then(|| starter::choose(&program.path));
     let leaves = if environment { cpuid::ask() } else { Vec::new() };
@@ -147,6 +151,7 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     };
     let shared = Arc::new(Shared::new(&setup).map_err(RecordError::Session)?);
     let known = known_code::Kept::load(runtime, &shared);
+    shared.order(accesses).map_err(RecordError::Session)?;
     shared.redact(options.redacted).map_err(RecordError::Session)?;
     if environment {
         shared.keep_from_now().map_err(RecordError::Session)?;

@@ -7,6 +7,7 @@ use crate::handing::Handing;
 use crate::kept::{Images, Wrong};
 use crate::known_code;
 use crate::launch::{Launch, Runtime};
+use crate::learnt::Learnt;
 use crate::packed::Packed;
 use crate::processes;
 use crate::processor;
@@ -326,6 +327,7 @@ impl Replayer {
         })?;
         known_code::Kept::load(&self.runtime, &shared);
         shared.tell(self.recording.manifest.start.as_ref().map_or(&[], |start| &start.told))?;
+        shared.order(&Learnt::from_manifest(&self.recording.manifest.accesses))?;
         shared.list_files(files.len(), kept.len())?;
         let mut writer = shared.plan_writer()?;
         plan.write(&mut writer)?;

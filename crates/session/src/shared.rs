@@ -4,6 +4,7 @@
 //! and seen as [`Control`] and [`TurnSlot`]s. What is not atomic in them is
 //! written through the file before the program starts and never read again.
 
+use crate::learnt::Learnt;
 use crate::redact::Pattern;
 use relive_sys::start::TOLD;
 use relive_trace::control::{
@@ -133,6 +134,17 @@ impl Shared {
             head.u64(entry + size_of::<u64>(), value)?;
         }
         Ok(())
+    }
+
+    /// Lays ready which accesses are ordered.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn order(&self, accesses: &Learnt) -> io::Result<()> {
+        let words = accesses.words();
+        Head { file: &self.file }.u32(offset_of!(Control, accesses.count), words.len() as u32)?;
+        let bytes: Vec<u8> = words.flatten().flat_map(u64::to_le_bytes).collect();
+        self.file.write_all_at(&bytes, offset_of!(Control, accesses.list) as u64)
     }
 
     /// Lays ready which variables' values the recorded processes are to keep out of the trace.

@@ -24,6 +24,6 @@ mod pieces;
 mod sites;
 
 pub use crate::saved::Saved;
-pub use locked::{Locked, Operand};
+pub use locked::{Accessing, Locked, Operand};
 pub use pieces::{Changed, change, copy_of, forget, operand, original, piece_of, place};
-pub use sites::{Site, find, settle};
+pub use sites::{Site, at, find, part, settle};

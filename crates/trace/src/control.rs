@@ -62,6 +62,9 @@ pub mod mode {
     pub const ENOUGH: u32 = 3;
 }
 
+/// Instructions in [`Accesses`], at most.
+pub const ACCESSES_MAX: usize = 4096;
+
 /// Bits of [`Control::flags`].
 pub mod flag {
     /// Replay follows the timestamps and writes the derived order to `learn-p{process:05}.trace`.
@@ -231,6 +234,18 @@ pub struct Control {
     pub unread: AtomicU32,
     /// Where a debugger is to be told of a thread (replay).
     pub stops: [Stop; STOPS],
+    /// Accesses that are ordered like instructions that change memory indivisibly.
+    pub accesses: Accesses,
+}
+
+/// Instructions whose plain accesses were learnt to race.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Accesses {
+    /// How many.
+    pub count: u32,
+    /// The file that each stands in, see [`crate::accesses::key`], and its offset there; in ascending order.
+    pub list: [[u64; 2]; ACCESSES_MAX],
 }
 
 /// A place in the recorded order at which a thread of a replay calls a function that a debugger knows.

@@ -22,6 +22,7 @@
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod accesses;
 #[cfg(feature = "std")]
 pub mod bytes;
 pub mod control;

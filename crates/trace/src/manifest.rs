@@ -53,6 +53,9 @@ pub struct Manifest {
     /// What is ordered. Version 5 does not know the member.
     #[serde(default, skip_serializing_if = "is_default")]
     pub level: Level,
+    /// Accesses that are ordered besides. Version 5 does not know the member.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub accesses: Vec<Accesses>,
     /// How it was laid out, where addresses are of our choice. Version 1 does not know the member.
     #[serde(default, skip_serializing_if = "is_default")]
     pub start: Option<Start>,
@@ -91,6 +94,16 @@ pub struct Start {
     /// of version 2 do not know the member.
     #[serde(default, skip_serializing_if = "is_default")]
     pub told: Vec<(u64, u64)>,
+}
+
+/// Accesses in one file of code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accesses {
+    /// The file, as [`crate::accesses::key`] names it, in hexadecimal.
+    pub file: String,
+    /// Offsets of the instructions, in ascending order.
+    pub places: Vec<u64>,
 }
 
 /// What a recording orders.
@@ -214,6 +227,7 @@ impl Manifest {
             fixed_layout: false,
             environment_recorded: false,
             level: Level::Sync,
+            accesses: Vec::new(),
             start: None,
             cpuid: Vec::new(),
             started_ms: 0,

@@ -13,6 +13,9 @@ pub const FOUND: &str = "found";
 pub const WATCH: &str = "watch";
 /// What the second pass found, a file a process image: `told-N`, as `relive-findings` reads it.
 pub const TOLD: &str = "told";
+/// Which instructions of the program the second pass has seen to access watched bytes, a file a process image: `learnt-N`.
+/// A record is [`word::LEARNT`], the file's [`crate::accesses::key`], and the offset there.
+pub const LEARNT: &str = "learnt";
 
 /// Functions of libc that access memory of their callers in ways that nobody tells the detector.
 pub const UNTOLD_FUNCTIONS: &[&CStr] = &[
@@ -98,6 +101,9 @@ pub mod word {
     pub const BEGUN: u64 = 10;
     /// It told all that it had done, by the same number, and is about to end or to become another image.
     pub const ENDED: u64 = 11;
+
+    /// What an instruction accesses is watched.
+    pub const LEARNT: u64 = 12;
 
     /// Why something was not observed.
     pub mod not_translated {

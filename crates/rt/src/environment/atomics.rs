@@ -24,7 +24,8 @@ use relive_sys::atomics::{self, Saved, Site};
 use relive_sys::frames::{File, Found, Known};
 use relive_sys::lock::Lock;
 use relive_sys::outside::is_libc;
-use relive_trace::control::flag;
+use relive_trace::accesses::key;
+use relive_trace::control::{ACCESSES_MAX, flag};
 
 /// What lies in one piece of so many bytes is one object: no such instruction changes more.
 const OBJECT_BYTES: usize = 16;
@@ -35,9 +36,21 @@ static TABLE: [Lock<u64>; CLOCKS] = [const { Lock::new(0) }; CLOCKS];
 
 /// Such an instruction that a thread is in, by its object: the clock's number in a recording, the address in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entered {
+enum Entered {
     Recording(usize),
     Replaying(usize),
+}
+
+/// What a thread is in.
+#[derive(Debug)]
+pub(crate) struct Within {
+    entered: Option<Entered>,
+    /// The word at which it waits in the kernel, or wakes others.
+    pub(super) word: Option<usize>,
+}
+
+impl Within {
+    pub(crate) const NOTHING: Self = Self { entered: None, word: None };
 }
 
 /// Whether these instructions are events.
@@ -59,11 +72,27 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
     let Some(code) = known.bytes().get(offset..offset + range.len()) else { return };
     let mut sites: Vec<Site> = Vec::new();
     atomics::find(code, offset, &mut known, |site| sites.push(site));
+    let learnt = learnt(known.bytes(), offset..offset + code.len());
+    if learnt.len() > 0 {
+        atomics::at(code, offset, &mut known, learnt, |site| sites.push(site));
+        sites.sort_unstable_by_key(|site| site.place);
+        sites.dedup_by_key(|site| site.place);
+        atomics::part(&mut sites);
+    }
     let is_none = |at| known.with_opcode(offset + at) == Found::Nothing;
     let kept = atomics::settle(code, &mut sites, is_none);
     sites.truncate(kept);
     // SAFETY: the caller's promise.
     unsafe { atomics::change(range.start, code, &sites, runtime::has_flag(flag::DEBUGGER), [enter, leave]) };
+}
+
+/// The accesses of a file that were learnt to race, by their offsets in this part of it.
+fn learnt(file: &[u8], part: Range<usize>) -> impl ExactSizeIterator<Item = usize> {
+    let all = &runtime::session().accesses;
+    let all = &all.list[..(all.count as usize).min(ACCESSES_MAX)];
+    let key = key(file.len() as u64, file);
+    let from = |at: usize| all.partition_point(|&known| known < [key, at as u64]);
+    all[from(part.start)..from(part.end)].iter().map(move |&[_, at]| at as usize - part.start)
 }
 
 /// Other memory is there from now on, or none.
@@ -78,13 +107,26 @@ fn clock_of(object: usize) -> usize {
 
 /// Before the instruction.
 unsafe extern "C" fn enter(saved: *mut Saved) {
-    let Some(thread) = taking_part() else { return };
     // SAFETY: the routine's registers.
     let saved = unsafe { &*saved };
-    let object = atomics::operand(saved) & !(OBJECT_BYTES - 1);
+    begin(atomics::operand(saved), || atomics::place(saved));
+}
+
+/// What threads hand over by a word that they wait at in the kernel, of which the code at `place` has asked for, or is about
+/// to.
+pub(super) fn word(address: usize, place: usize) {
+    if are_ordered() {
+        begin(address, || place);
+        complete();
+    }
+}
+
+fn begin(address: usize, place: impl FnOnce() -> usize) {
+    let Some(thread) = taking_part() else { return };
+    let object = address & !(OBJECT_BYTES - 1);
     if runtime::mode() == Mode::Replay {
-        replay::enter(Kind::Atomic, atomics::place(saved));
-        thread.atomic = Some(Entered::Replaying(object));
+        replay::enter(Kind::Atomic, place());
+        thread.within.entered = Some(Entered::Replaying(object));
         return;
     }
     record::come();
@@ -94,7 +136,7 @@ unsafe extern "C" fn enter(saved: *mut Saved) {
     // SAFETY: the lock is held up to the effect's end.
     unsafe { record::exclusive_quietly(&raw mut *guard, Kind::Atomic) };
     core::mem::forget(guard);
-    thread.atomic = Some(Entered::Recording(clock));
+    thread.within.entered = Some(Entered::Recording(clock));
 }
 
 /// Behind it.
@@ -104,7 +146,7 @@ unsafe extern "C" fn leave(_: *mut Saved) {
 
 fn complete() {
     let Some(thread) = thread::current_if_known() else { return };
-    match thread.atomic.take() {
+    match thread.within.entered.take() {
         // SAFETY: this thread has locked it.
         Some(Entered::Recording(clock)) => unsafe { TABLE[clock].unlock() },
         Some(Entered::Replaying(object)) => replay::leave(Kind::Atomic, &[object::cell(object)], false),

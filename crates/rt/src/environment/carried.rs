@@ -14,7 +14,7 @@
 //! instruction of its own: within an event of ours libc makes calls as well. A thread
 //! that was always alone has nobody to hand anything to, unless its process shares memory.
 
-use super::{descriptors, ordered, shared};
+use super::{descriptors, ordered, shared, words};
 use crate::object::{Cell, Internal, in_session, internal};
 use crate::runtime::{self, Mode};
 use crate::{outside, races, thread};
@@ -76,7 +76,7 @@ impl Carries {
     /// It takes the end of a child.
     pub const REAPS: Self = Self { takes: What::Ends, ..Self::NOTHING };
     /// Threads wait at a word, and are let go on.
-    const WORD: Self = Self { gives: What::Word, takes: What::Word, from: i8::MIN };
+    pub(super) const WORD: Self = Self { gives: What::Word, takes: What::Word, from: i8::MIN };
 
     /// What the system call of this number hands on.
     #[inline]
@@ -133,6 +133,7 @@ impl Carries {
     #[inline]
     pub fn begins(self, arguments: &[usize; 6], place: usize) {
         self.before(place);
+        words::begins(self, arguments, place);
         // Whoever is let go on comes after the event, too. Who reads may make room for who writes.
         if !self.only_looks() {
             outside::may_wake();
@@ -149,6 +150,7 @@ impl Carries {
             outside::may_have_waited();
             self.behind(result, place);
         }
+        words::ended(self, place);
     }
 
     /// The event before a call.

@@ -18,12 +18,14 @@ use relive_trace::races::told::STACK_WORDS_MAX;
 use relive_trace::races::{TOLD, WATCH, word};
 
 mod blocks;
+mod learnt;
 mod stacks;
 mod telling;
 mod told;
 mod worn;
 
 use blocks::Blocks;
+use learnt::Learnt;
 use stacks::{RSP, Stack, Stacks, stack_of_caller};
 use told::{Met, Telling, Told, runs};
 use worn::Worn;
@@ -51,6 +53,7 @@ pub(super) struct Second {
     threads: BTreeMap<u32, Past>,
     blocks: Blocks,
     worn: Worn,
+    learnt: Learnt,
     ledger: Ledger,
     begun: bool,
 }
@@ -147,6 +150,7 @@ impl Second {
             threads: BTreeMap::new(),
             blocks: Blocks::default(),
             worn: Worn::default(),
+            learnt: Learnt::new(),
             ledger: Ledger::new(TOLD),
             begun: false,
         };
@@ -285,6 +289,7 @@ impl Second {
     /// An access of the program, before it happens. Whether those that follow it in its segment matter.
     pub(super) fn access(&mut self, me: u32, clocks: &Clocks, access: &Access) -> bool {
         self.settle(me, clocks);
+        self.learnt.note(access.ip);
         let clock = clocks.current(me);
         if self.meant.contains(&access.ip) {
             self.make_variable(&access.range);

@@ -16,6 +16,7 @@ use relive_accesses::{
 };
 use relive_dbi::{Context, Elsewhere, Engine, Error};
 use relive_race::{Line, pieces};
+use relive_sys::atomics::original;
 use relive_sys::maps;
 use relive_sys::signal::is_own_code;
 use relive_sys::start::PIECES;
@@ -88,7 +89,9 @@ impl Sink for Watcher {
             Kind::Write => Touch::Write,
             Kind::Locked => Touch::Locked,
         };
-        let (range, ip) = (access.address..access.address + access.bytes, context.ip);
+        // A jump may have taken its bytes.
+        let ip = original(context.ip as usize).map_or(context.ip, |place| place as u64);
+        let range = access.address..access.address + access.bytes;
         // The rest of a watched line may be busy.
         if !self.watches(&range) || self.is_worn(ip, &range) {
             return Later::Pass;

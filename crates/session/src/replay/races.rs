@@ -15,7 +15,7 @@ use relive_findings::raw::{NO_THREAD, RawDivergence, RawReport, RawSegments, Raw
 use relive_findings::{Options, Report, images, wire};
 use relive_trace::control::flag;
 use relive_trace::races::word::{self, not_translated};
-use relive_trace::races::{FOUND, TOLD, UNTOLD_FUNCTIONS, WATCH};
+use relive_trace::races::{FOUND, LEARNT, TOLD, UNTOLD_FUNCTIONS, WATCH};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
@@ -45,6 +45,8 @@ pub struct Hunt {
     pub found: RawReport,
     /// The signal by which the user ended it.
     pub interrupted: Option<i32>,
+    /// The accesses to what races, or what is a synchronisation variable, which the recording could have ordered.
+    pub learnt: Vec<[u64; 2]>,
     pub(super) watched: Lines,
 }
 
@@ -75,7 +77,8 @@ impl Replayer {
         }
         found.threads = self.threads(&found.threads);
         let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
-        Ok(Hunt { found, interrupted, watched })
+        let learnt = folder.learnt().map_err(ReplayError::Races)?;
+        Ok(Hunt { found, interrupted, learnt, watched })
     }
 
     /// The second replay, and again where debug information or the user says of racing bytes that they are atomic: what they order is
@@ -298,6 +301,15 @@ impl Scratch {
         let words = racing.chain(variables).chain(meant).chain(counted).flatten();
         let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         fs::write(self.0.join(WATCH), bytes)
+    }
+
+    /// Which accesses the second pass learnt.
+    fn learnt(&self) -> io::Result<Vec<[u64; 2]>> {
+        let mut learnt = Vec::new();
+        for words in files(&self.0, LEARNT)? {
+            learnt.extend(words.chunks_exact(word::COUNT).map(|record| [record[1], record[2]]));
+        }
+        Ok(learnt)
     }
 
     /// What the second pass told, of all processes. By lines, the bytes that it told of.

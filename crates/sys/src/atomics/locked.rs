@@ -8,6 +8,8 @@ use crate::decode::Instruction;
 pub(super) const NONE: u8 = 16;
 const RSP: u8 = 4;
 const LOCK: u8 = 0xF0;
+/// Prefixes: segments with a base of their own, and short addresses.
+const ELSEWHERE: [u8; 3] = [0x64, 0x65, 0x67];
 
 /// An operand in memory: `base + index * scale + distance`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +36,6 @@ impl Locked {
     /// The instruction at the start of `code`, if it is one of these: behind a lock prefix, or `xchg` with memory. Those
     /// whose memory is found by a segment, which is a thread's own, are not, nor those that are there for their fence alone.
     pub fn at(code: &[u8]) -> Option<Self> {
-        /// Segments with a base of their own, and short addresses.
-        const ELSEWHERE: [u8; 3] = [0x64, 0x65, 0x67];
         let found = Instruction::at(code)?;
         let prefixes = &code[..found.opcode_at];
         let operands = found.operands.filter(|operands| operands >> 6 != 3)?;
@@ -45,6 +45,35 @@ impl Locked {
         }
         let operand = Operand::of(&found, code, operands)?;
         (!is_fence(&found, code, operands, &operand)).then_some(Self { length: found.length, operand })
+    }
+}
+
+/// An instruction with one operand in memory, which may run elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accessing {
+    /// Its bytes.
+    pub length: usize,
+    /// What it accesses.
+    pub operand: Operand,
+}
+
+impl Accessing {
+    /// The instruction at the start of `code`, if it is one of these: of those with the older encodings, and neither a call
+    /// nor a jump.
+    pub fn at(code: &[u8]) -> Option<Self> {
+        let found = Instruction::at(code)?;
+        let operands = found.operands.filter(|operands| operands >> 6 != 3)?;
+        let part = operands >> 3 & 7;
+        let names_memory = match (found.map, found.opcode) {
+            (0, 0x8D | 0x8F) | (1, 0x00 | 0x01 | 0x0D | 0x18..=0x1F | 0xAE) => false,
+            (0, 0xFF) => matches!(part, 0 | 1 | 6),
+            (map, _) => map < 2,
+        };
+        let prefixes = &code[..found.opcode_at];
+        if !names_memory || prefixes.iter().any(|prefix| ELSEWHERE.contains(prefix)) {
+            return None;
+        }
+        Some(Self { length: found.length, operand: Operand::of(&found, code, operands)? })
     }
 }
 

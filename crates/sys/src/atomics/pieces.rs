@@ -4,7 +4,7 @@
 //! what each one is stands in front of it: so a handler finds them without a lock, while
 //! other threads map libraries.
 
-use super::locked::{Locked, Operand};
+use super::locked::{Accessing, Operand};
 use super::sites::{Site, TRAP_BYTES};
 use crate::decode::Instruction;
 use crate::room::JUMP_BYTES;
@@ -291,7 +291,7 @@ unsafe fn write(site: &Site, start: usize, code: &[u8], piece: usize) -> Option<
     let [before, after] = site.room.map(usize::from);
     let behind = place + usize::from(site.length);
     let end = behind.max(place + after);
-    let mut operand = Locked::at(&code[place..])?.operand;
+    let mut operand = Accessing::at(&code[place..])?.operand;
     if operand.relative {
         operand.distance += (start + behind) as i64;
     }

@@ -2,7 +2,7 @@
 //!
 //! Apart from changing them because it looks at a file, not at a process.
 
-use super::locked::Locked;
+use super::locked::{Accessing, Locked};
 use crate::decode::Instruction;
 use crate::frames::{Found, Known};
 use crate::outside::Outside;
@@ -50,15 +50,43 @@ pub fn find(code: &[u8], offset: usize, known: &mut Known<'_>, mut visit: impl F
         let Some(place) = start.checked_sub(offset).filter(|&place| last != Some(place)) else { return };
         let Some(locked) = Locked::at(&code[place..]) else { return };
         last = Some(place);
-        let function = known.function();
-        let within = function.start.checked_sub(offset).map(|start| start..function.end - offset);
-        let room = within
-            .filter(|function| function.end <= code.len())
-            .and_then(|function| finding.room(&code[..function.end], &function, place, locked.length));
-        let room = room.map_or([0; 2], |room| [(place - room.start) as u8, (room.end - place) as u8]);
-        finding.behind = place + locked.length.max(usize::from(room[1]));
-        visit(Site { place: place as u32, length: locked.length as u8, room });
+        visit(finding.site(code, offset, &known.function(), place, locked.length));
     });
+}
+
+/// Calls `visit` with the accesses at these offsets of the code, in ascending order, that can be changed. The rest is as for
+/// [`find`].
+pub fn at(
+    code: &[u8],
+    offset: usize,
+    known: &mut Known<'_>,
+    places: impl Iterator<Item = usize>,
+    mut visit: impl FnMut(Site),
+) {
+    let mut finding = Finding { decided: 0..0, switches: false, behind: 0 };
+    for place in places {
+        let Some(access) = code.get(place..).and_then(Accessing::at) else { continue };
+        let opcode = Instruction::at(&code[place..]).map_or(0, |found| found.opcode_at);
+        if known.with_opcode(offset + place + opcode) != Found::At(offset + place) {
+            continue;
+        }
+        visit(finding.site(code, offset, &known.function(), place, access.length));
+    }
+}
+
+/// Takes their room from those that meet another one. `sites` are in ascending order.
+pub fn part(sites: &mut [Site]) {
+    for index in 1..sites.len() {
+        let (before, own) = (sites[index - 1], sites[index]);
+        let reaches = before.place as usize + usize::from(before.room[1].max(before.length));
+        if reaches > own.place as usize {
+            sites[index - 1].room = [0; 2];
+        }
+        let reaches = before.place as usize + usize::from(sites[index - 1].room[1].max(before.length));
+        if reaches > own.place as usize - usize::from(own.room[0]) {
+            sites[index].room = [0; 2];
+        }
+    }
 }
 
 /// Leaves room only to those that nothing jumps into; those that could not even be made into traps are left out. `sites`
@@ -113,6 +141,17 @@ struct Finding {
 }
 
 impl Finding {
+    /// The instruction of `length` bytes at `place`, in this function of the file.
+    fn site(&mut self, code: &[u8], offset: usize, function: &Range<usize>, place: usize, length: usize) -> Site {
+        let within = function.start.checked_sub(offset).map(|start| start..function.end - offset);
+        let room = within
+            .filter(|function| function.end <= code.len())
+            .and_then(|function| self.room(&code[..function.end], &function, place, length));
+        let room = room.map_or([0; 2], |room| [(place - room.start) as u8, (room.end - place) as u8]);
+        self.behind = place + length.max(usize::from(room[1]));
+        Site { place: place as u32, length: length as u8, room }
+    }
+
     /// The room for a jump around the instruction of `length` bytes at `place`, in a function that ends with the code.
     fn room(&mut self, code: &[u8], function: &Range<usize>, place: usize, length: usize) -> Option<Range<usize>> {
         if length >= JUMP_BYTES {
