@@ -9,7 +9,7 @@ use crate::record::record_to_folder;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use relive_findings::{Options, Report, Style, Suppressions, Verdict};
-use relive_session::replay::{Allow, Hunt, KnownRaces, MeetError, Meeting, Pass, Replayer};
+use relive_session::replay::{Allow, Besides, Hunt, KnownRaces, MeetError, Meeting, Pass, Replayer};
 use relive_session::signals::Held;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -61,7 +61,8 @@ pub(crate) fn learn(folder: &Path) -> Result<Vec<[u64; 2]>> {
     let options = RacesArgs::of_recording(true);
     let allow = Allow { rebuilt: false, processor: false };
     let replayer = Replayer::open(folder, &embedded::runtime()?, allow)?;
-    let hunt = search(replayer, &report_options(&options)?, &options)?;
+    let besides = Besides { segments: false, accesses: true };
+    let hunt = search(replayer, &report_options(&options)?, &options, besides)?;
     match hunt.interrupted {
         Some(signal) => {
             let message = "ended by a signal while it looked for accesses to order".to_owned();
@@ -87,7 +88,8 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<OrEnded<(Report, KnownRace
             folder.display()
         );
     }
-    let hunt = search(replayer, &report, options)?;
+    let besides = Besides { segments: options.segments, accesses: false };
+    let hunt = search(replayer, &report, options, besides)?;
     if let Some(signal) = hunt.interrupted {
         return Ok(Err(ended_by(signal)));
     }
@@ -129,7 +131,7 @@ pub(crate) fn meeting(folder: &Path, name: &str, options: &RacesArgs) -> Result<
 }
 
 /// Both replays, with a bar on a terminal.
-fn search(replayer: Replayer, report: &Options, options: &RacesArgs) -> Result<Hunt> {
+fn search(replayer: Replayer, report: &Options, options: &RacesArgs, besides: Besides) -> Result<Hunt> {
     const LOOK: Duration = Duration::from_millis(100);
     let (bar, progress) = (bar(replayer.recording().events(), options.quiet), replayer.progress());
     let (searching, over) = mpsc::channel::<()>();
@@ -147,7 +149,7 @@ fn search(replayer: Replayer, report: &Options, options: &RacesArgs) -> Result<H
             shown.finish_and_clear();
         });
         drop(held);
-        let hunt = replayer.races(report, options.segments, &mut |pass| {
+        let hunt = replayer.races(report, besides, &mut |pass| {
             bar.reset();
             bar.suspend(|| tell(pass, options));
         });

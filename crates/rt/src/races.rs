@@ -26,6 +26,7 @@ mod hints;
 mod labels;
 mod ledger;
 mod memory;
+mod open;
 mod passage;
 mod robust;
 mod second;

@@ -60,7 +60,7 @@ pub use known::{KnownRace, KnownRaces};
 pub use learning::{NotLearnt, Rule};
 pub use meeting::{MeetError, Meeting};
 pub use progress::Progress;
-pub use races::{Hunt, Pass};
+pub use races::{Besides, Hunt, Pass};
 pub(crate) use recorded::Recorded;
 
 /// A recording that is to be replayed.

@@ -105,6 +105,9 @@ pub mod word {
     /// What an instruction accesses is watched.
     pub const LEARNT: u64 = 12;
 
+    /// A thread has read these bytes, and did not synchronise behind that any more.
+    pub const OPEN: u64 = 13;
+
     /// Why something was not observed.
     pub mod not_translated {
         /// A piece of code that can't be translated ran natively.

@@ -9,6 +9,7 @@ use super::ending::Ending;
 use super::hints::{self, Hints};
 use super::ledger::Ledger;
 use super::memory::{self, Here, Mapped};
+use super::open::Open;
 use super::passage::Passage;
 use super::robust::Holders;
 use super::second::Second;
@@ -52,6 +53,7 @@ pub(super) struct State {
     tally: Tally,
     passage: Passage,
     ending: Ending,
+    open: Open,
     hints: Hints,
 }
 
@@ -95,6 +97,7 @@ impl State {
             tally: Tally::new(pass == Pass::First && runtime::has_flag(flag::SEGMENTS)),
             passage: Passage::new(threads),
             ending: Ending::new(),
+            open: Open::new(),
             hints: Hints::new(pass),
         });
         start(&state.clocks, first);
@@ -329,7 +332,10 @@ impl State {
         // The second pass has its accesses one by one.
         if let Some((history, _)) = &self.history {
             self.tally.touched(clock, lines);
-            self.gather(|found| history.check(clock, lines, &mut |race| self.tell(race, found)));
+            self.gather(|found| {
+                history.check(clock, lines, &mut |race| self.tell(race, found));
+                self.open.tell(lines, found);
+            });
         }
     }
 
@@ -445,6 +451,7 @@ impl State {
     /// The last call of a thread that ends the process. Where libc does that for the last thread, no event tells.
     pub(super) fn process_ends(&self, me: u32) {
         self.settle(me);
+        self.open.begins();
         self.hand_over(me);
         self.ending.ends(me, &self.passage, |other, memory| {
             let clock = self.clocks.current(other);

@@ -38,6 +38,15 @@ pub enum Pass {
     Again,
 }
 
+/// What else is wanted of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Besides {
+    /// Segments are counted.
+    pub segments: bool,
+    /// All accesses that the recording could have ordered, also where none races.
+    pub accesses: bool,
+}
+
 /// What both replays found.
 #[derive(Debug)]
 pub struct Hunt {
@@ -51,25 +60,35 @@ pub struct Hunt {
 }
 
 impl Replayer {
-    /// Looks for races, and counts segments as well if `segments` says so. `tell` is called before each replay; `options`
-    /// are those of the report to be made of it.
+    /// Looks for races, and for what is wanted `besides`. `tell` is called before each replay; `options` are those of the
+    /// report to be made of it.
     ///
     /// # Errors
     /// [`ReplayError`] if it could not be started, or its folder can't be used.
-    pub fn races(mut self, options: &Options, segments: bool, tell: &mut dyn FnMut(Pass)) -> Result<Hunt, ReplayError> {
+    pub fn races(
+        mut self,
+        options: &Options,
+        besides: Besides,
+        tell: &mut dyn FnMut(Pass),
+    ) -> Result<Hunt, ReplayError> {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
         tell(Pass::First);
-        let first = self.pass(if segments { flag::RACES | flag::SEGMENTS } else { flag::RACES }, &folder.0, 0, tell)?;
-        let (lines, mut missed, segments, untold) = folder.found().map_err(ReplayError::Races)?;
+        let first =
+            self.pass(if besides.segments { flag::RACES | flag::SEGMENTS } else { flag::RACES }, &folder.0, 0, tell)?;
+        let (mut lines, mut missed, segments, untold) = folder.found().map_err(ReplayError::Races)?;
+        if !matches!(first.ending, Ending::Diverged(_)) {
+            lines.open.clear();
+        }
         // Where the replay went another way, it was stopped.
         let complete = untold == 0 || matches!(first.ending, Ending::Diverged(_));
         if !complete {
             missed.push(RawUnobserved { what: UNTOLD.to_owned(), count: untold });
         }
-        let bytes = lines.racing.values().map(|racing| u64::from(racing.count_ones())).sum();
+        let bytes = lines.racing.values().chain(lines.open.values()).map(|bytes| u64::from(bytes.count_ones())).sum();
         let mut found = RawReport { complete, unobserved: missed, segments, ..RawReport::default() };
+        let wanted = bytes > 0 || besides.accesses && !lines.variables.is_empty();
         let (mut last, mut watched) = (first, lines);
-        if bytes > 0 && !matches!(last.ending, Ending::Interrupted(_)) {
+        if wanted && !matches!(last.ending, Ending::Interrupted(_)) {
             (found, last) = self.watched(&folder, &mut watched, &found, options, bytes, tell)?;
         }
         if let Ending::Diverged(report) = &last.ending {
@@ -166,12 +185,15 @@ pub(super) struct Lines {
     /// Instructions whose accesses are to such variables.
     #[serde(default)]
     meant: BTreeSet<u64>,
+    /// By lines: bytes that threads read last, if that is why the replay went no further.
+    #[serde(default)]
+    open: BTreeMap<u64, u64>,
 }
 
 impl Lines {
     /// How many bytes are to be watched.
     pub(super) fn bytes(&self) -> u64 {
-        let lines = self.racing.values().chain(self.variables.iter().map(|(_, bytes)| bytes));
+        let lines = self.racing.values().chain(self.open.values()).chain(self.variables.iter().map(|(_, bytes)| bytes));
         lines.map(|bytes| u64::from(bytes.count_ones())).sum()
     }
 
@@ -272,6 +294,7 @@ impl Scratch {
                 match *record {
                     [word::RACING, line, bytes] => *lines.racing.entry(line).or_default() |= bytes,
                     [word::VARIABLE, line, bytes] => _ = lines.variables.insert((line, bytes)),
+                    [word::OPEN, line, bytes] => *lines.open.entry(line).or_default() |= bytes,
                     [word::BEGUN, process, _] => _ = begun.insert(process),
                     [word::ENDED, process, _] => _ = ended.insert(process),
                     [what, first, second] if segments::add(&mut segments, what, [first, second]) => {}
@@ -294,7 +317,7 @@ impl Scratch {
 
     /// Has these lines watched, and counted how often threads come to these instructions.
     pub(super) fn watch_and_count(&self, lines: &Lines, counted: &[u64]) -> io::Result<()> {
-        let racing = lines.racing.iter().map(|(&line, &bytes)| [word::RACING, line, bytes]);
+        let racing = lines.racing.iter().chain(&lines.open).map(|(&line, &bytes)| [word::RACING, line, bytes]);
         let variables = lines.variables.iter().map(|&(line, bytes)| [word::VARIABLE, line, bytes]);
         let meant = lines.meant.iter().map(|&instruction| [word::MEANT, instruction, 0]);
         let counted = counted.iter().map(|&instruction| [word::COUNTED, instruction, 0]);
@@ -361,6 +384,7 @@ mod tests {
             racing: [(5, 0b1111), (6, 1)].into(),
             variables: variables.iter().copied().collect(),
             meant: [].into(),
+            open: [].into(),
         };
         let left = |lines: &Lines, ending: &Ending| {
             let mut found = RawReport::default();
