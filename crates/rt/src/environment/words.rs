@@ -37,9 +37,10 @@ pub(super) fn begins(carries: Carries, arguments: &[usize; 6], place: usize) {
 
 /// Whether the call of the calling thread is such a one, and the program's own: what it returns is recorded.
 pub(super) fn is_recorded(number: usize, arguments: &[usize; 6]) -> bool {
+    // libc waits at words of its own on the way.
     number == FUTEX
         && is_plain(arguments)
-        && thread::current_if_known().is_some_and(|thread| thread.within.word.is_some())
+        && thread::current_if_known().is_some_and(|thread| thread.within.word == Some(arguments[0]))
 }
 
 /// It has returned.
