@@ -26,4 +26,4 @@ mod sites;
 pub use crate::saved::Saved;
 pub use locked::{Accessing, Locked, Operand};
 pub use pieces::{Changed, change, copy_of, forget, operand, original, piece_of, place};
-pub use sites::{Site, at, find, part, settle};
+pub use sites::{Site, at, find, join, settle};

@@ -146,6 +146,24 @@ impl<'a> Known<'a> {
         self.look(opcode, false)
     }
 
+    /// The address of the code at an offset.
+    pub(crate) fn address_of(&self, offset: usize) -> Option<usize> {
+        let code = self.functions.get()?.as_ref()?.code_with(offset)?;
+        Some(offset - code.offset + code.address)
+    }
+
+    /// The offset of what is loaded to an address.
+    pub(crate) fn offset_of(&self, address: usize) -> Option<usize> {
+        let segment = self.functions.get()?.as_ref()?.segment_at(address)?;
+        Some(address - segment.address + segment.offset)
+    }
+
+    /// The same, if it is code.
+    pub(crate) fn code_at(&self, address: usize) -> Option<usize> {
+        let segment = self.functions.get()?.as_ref()?.segment_at(address)?;
+        (segment.flags & EXECUTABLE != 0).then(|| address - segment.address + segment.offset)
+    }
+
     fn look(&mut self, opcode: usize, anywhere: bool) -> Found {
         let bytes = self.bytes();
         let Some(functions) = self.functions.get_or_init(|| Functions::of(bytes)) else {
@@ -217,6 +235,11 @@ impl<'a> Functions<'a> {
         self.loaded().find(|segment| code(segment) && segment.offset.checked_add(segment.in_file).is_some())
     }
 
+    /// What is loaded from the file to an address.
+    fn segment_at(&self, address: usize) -> Option<Segment> {
+        self.loaded().find(|segment| address >= segment.address && address - segment.address < segment.in_file)
+    }
+
     fn loaded(&self) -> impl Iterator<Item = Segment> {
         self.elf.segments(self.file).filter(|segment| segment.kind == LOAD)
     }
@@ -252,7 +275,7 @@ impl<'a> Functions<'a> {
     fn length(&self, table: &Segment, start: usize, distance: i32) -> Option<usize> {
         const BEGIN: usize = 8;
         let address = table.address.checked_add_signed(distance as isize)?;
-        let segment = self.loaded().find(|s| address >= s.address && address - s.address < s.in_file)?;
+        let segment = self.segment_at(address)?;
         let record = self.file.get((address - segment.address).checked_add(segment.offset)?..)?;
         // Whoever writes it in another way is not understood here.
         let begin = address.checked_add(BEGIN)?.checked_add_signed(word(record, BEGIN)? as isize)?;

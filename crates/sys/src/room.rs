@@ -4,6 +4,7 @@
 //! Apart because more than one kind of instruction is made into jumps.
 
 pub(crate) mod moved;
+pub(crate) mod tables;
 
 use crate::decode::Instruction;
 use core::ops::Range;

@@ -77,13 +77,14 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
         atomics::at(code, offset, &mut known, learnt, |site| sites.push(site));
         sites.sort_unstable_by_key(|site| site.place);
         sites.dedup_by_key(|site| site.place);
-        atomics::part(&mut sites);
     }
+    atomics::join(&mut sites);
     let is_none = |at| known.with_opcode(offset + at) == Found::Nothing;
     let kept = atomics::settle(code, &mut sites, is_none);
     sites.truncate(kept);
     // SAFETY: the caller's promise.
-    unsafe { atomics::change(range.start, code, &sites, runtime::has_flag(flag::DEBUGGER), [enter, leave]) };
+    let changed =
+        unsafe { atomics::change(range.start, code, &sites, runtime::has_flag(flag::DEBUGGER), [enter, leave]) };
 }
 
 /// The accesses of a file that were learnt to race, by their offsets in this part of it.

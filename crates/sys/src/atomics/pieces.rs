@@ -42,6 +42,8 @@ struct Head {
     between: u8,
     /// Which of the other instructions were jumps over a short distance, by bits.
     short_jumps: u8,
+    /// Another piece leads here: a jump has taken the instruction's bytes as well.
+    covered: bool,
 }
 
 const _: () = assert!(size_of::<Head>() == 32);
@@ -194,6 +196,9 @@ pub fn original(place: usize) -> Option<usize> {
 
 /// Where the instruction at `place` runs, if a jump has taken its bytes.
 pub fn copy_of(place: usize) -> Option<usize> {
+    if let Some((piece, _)) = before(place).filter(|(_, head)| head.covered && head.place == place) {
+        return Some(piece + CODE);
+    }
     // The piece whose room may reach up to here begins at or before it, or at most four instructions behind.
     let row = before(place).into_iter().chain(before(place + JUMP_BYTES));
     let takes = |head: &Head| {
@@ -253,15 +258,22 @@ pub unsafe fn change(at: usize, code: &[u8], sites: &[Site], traps: bool, handle
         if protect(at, end, true) != 0 {
             return changed;
         }
-        for site in sites {
-            let mut trap = *site;
-            trap.room = [0; 2];
-            let wants_jump = !traps && site.room[1] != 0;
-            let jump = wants_jump && is_as_in_file(site, at, code) && write(site, at, code, next).is_some();
-            let done = jump || is_as_in_file(&trap, at, code) && write(&trap, at, code, next).is_some();
-            changed.jumps += usize::from(jump);
-            changed.traps += usize::from(done && !jump);
-            next += usize::from(done) * PIECE_BYTES;
+        for chain in sites.chunk_by(|_, next| next.covered) {
+            let wants_jump = !traps && chain[0].room[1] != 0;
+            let made = if wants_jump && write_chain(chain, at, code, next).is_some() {
+                changed.jumps += chain.len();
+                chain.len()
+            } else {
+                let mut made = 0;
+                for trap in chain.iter().map(|site| site.as_trap()) {
+                    let piece = next + made * PIECE_BYTES;
+                    made +=
+                        usize::from(is_as_in_file(&trap, at, code) && write(&trap, None, at, code, piece).is_some());
+                }
+                changed.traps += made;
+                made
+            };
+            next += made * PIECE_BYTES;
         }
         protect(at, end, false);
         protect(pieces, pieces + bytes, false);
@@ -276,21 +288,39 @@ pub unsafe fn change(at: usize, code: &[u8], sites: &[Site], traps: bool, handle
 /// As for [`change`].
 unsafe fn is_as_in_file(site: &Site, at: usize, code: &[u8]) -> bool {
     let place = site.place as usize;
-    let own = place - usize::from(site.room[0])..place + usize::from(site.room[1].max(site.length));
+    let own = place - usize::from(site.room[0])..site.end();
     // SAFETY: mapped code that nobody changes meanwhile.
     let now = unsafe { core::slice::from_raw_parts((at + own.start) as *const u8, own.len()) };
     now == &code[own]
 }
 
-/// Writes a piece and the jump to it, or the trap. `None`, with nothing changed, if something is too far away.
+/// Writes the pieces of an instruction and of those in its room, and the jump. `None`, with no code changed, if that can't
+/// be.
+///
+/// # Safety
+/// As for [`write`].
+unsafe fn write_chain(chain: &[Site], start: usize, code: &[u8], pieces: usize) -> Option<()> {
+    for (index, site) in chain.iter().enumerate().rev() {
+        let next = chain.get(index + 1).map(|next| next.place as usize);
+        // SAFETY: the caller's promise; the jump, of the first, is written last.
+        unsafe {
+            is_as_in_file(site, start, code).then_some(())?;
+            write(site, next, start, code, pieces + index * PIECE_BYTES)?;
+        }
+    }
+    Some(())
+}
+
+/// Writes a piece and the jump to it, or the trap. Where it is covered nothing but the piece is written. `None`, with nothing
+/// changed, if something is too far away. The piece leads on to the next one if there is another instruction at `next`.
 ///
 /// # Safety
 /// The site of the writable code at `start` and the piece must be the caller's to change.
-unsafe fn write(site: &Site, start: usize, code: &[u8], piece: usize) -> Option<()> {
+unsafe fn write(site: &Site, next: Option<usize>, start: usize, code: &[u8], piece: usize) -> Option<()> {
     let place = site.place as usize;
     let [before, after] = site.room.map(usize::from);
     let behind = place + usize::from(site.length);
-    let end = behind.max(place + after);
+    let end = next.unwrap_or(site.end());
     let mut operand = Accessing::at(&code[place..])?.operand;
     if operand.relative {
         operand.distance += (start + behind) as i64;
@@ -303,23 +333,24 @@ unsafe fn write(site: &Site, start: usize, code: &[u8], piece: usize) -> Option<
     call(&mut written, relive_atomic_leave as *const () as usize, piece + ROUTINES + 8)?;
     let between = written.address() - first;
     written.moved(&code[behind..end], start + behind)?;
-    written.jump(start + end)?;
+    written.jump(if next.is_some() { piece + PIECE_BYTES + CODE } else { start + end })?;
     let mut count = 0;
     let head = Head {
         operand,
         place: start + place,
-        room: site.room,
+        room: if after == 0 { [0; 2] } else { [site.room[0], (end - place) as u8] },
         length: site.length,
+        covered: site.covered,
         before: (first - piece - CODE) as u8,
         between: between as u8,
         short_jumps: short_jumps(&code[place - before..place], &mut count)?
             | short_jumps(&code[behind..end], &mut count)?,
     };
     let mut jump = Code::at(start + place - before, JUMP_BYTES);
-    if after == 0 {
-        jump.put(&TRAP)?
-    } else {
-        jump.jump(piece + CODE)?
+    match after {
+        _ if site.covered => {}
+        0 => jump.put(&TRAP)?,
+        _ => jump.jump(piece + CODE)?,
     }
     // SAFETY: the caller's promise.
     unsafe {

@@ -6,7 +6,7 @@ use super::locked::{Accessing, Locked};
 use crate::decode::Instruction;
 use crate::frames::{Found, Known};
 use crate::outside::Outside;
-use crate::room::{self, JUMP_BYTES, Side};
+use crate::room::{self, JUMP_BYTES, Side, tables};
 use crate::sites::entered::{SPANS, entered};
 use core::ops::Range;
 
@@ -22,15 +22,36 @@ pub struct Site {
     pub length: u8,
     /// Of the room for a jump: so many bytes before the instruction, and so many from it on; none if there is no room.
     pub room: [u8; 2],
+    /// It lies in the room of the one before: that one's piece leads to its own, and nothing else does.
+    pub covered: bool,
 }
 
 impl Site {
-    /// What is changed, a jump or a trap.
-    fn span(&self) -> [usize; 2] {
+    fn new(place: usize, length: usize, room: [u8; 2]) -> Self {
+        Self { place: place as u32, length: length as u8, room, covered: false }
+    }
+
+    /// The same without room.
+    pub(super) fn as_trap(self) -> Self {
+        Self { room: [0; 2], covered: false, ..self }
+    }
+
+    /// Where its room begins, or it itself.
+    fn start(self) -> usize {
+        self.place as usize - usize::from(self.room[0])
+    }
+
+    /// Where its room ends, or it itself.
+    pub(super) fn end(self) -> usize {
+        self.place as usize + usize::from(self.room[1].max(self.length))
+    }
+
+    /// What is changed, a jump or a trap. Of one that is covered, what the one before has changed.
+    fn span(self) -> [usize; 2] {
         let place = self.place as usize;
         match self.room {
             [_, 0] => [place, place + TRAP_BYTES],
-            [before, after] => [place - usize::from(before), place + usize::from(after)],
+            _ => [self.start(), self.end()],
         }
     }
 }
@@ -50,7 +71,7 @@ pub fn find(code: &[u8], offset: usize, known: &mut Known<'_>, mut visit: impl F
         let Some(place) = start.checked_sub(offset).filter(|&place| last != Some(place)) else { return };
         let Some(locked) = Locked::at(&code[place..]) else { return };
         last = Some(place);
-        visit(finding.site(code, offset, &known.function(), place, locked.length));
+        visit(finding.site(code, offset, known, place, locked.length));
     });
 }
 
@@ -70,43 +91,58 @@ pub fn at(
         if known.with_opcode(offset + place + opcode) != Found::At(offset + place) {
             continue;
         }
-        visit(finding.site(code, offset, &known.function(), place, access.length));
+        visit(finding.site(code, offset, known, place, access.length));
     }
 }
 
-/// Takes their room from those that meet another one. `sites` are in ascending order.
-pub fn part(sites: &mut [Site]) {
+/// Joins those that lie in another one's room to it, and takes their room from those that meet otherwise. `sites` are in
+/// ascending order.
+pub fn join(sites: &mut [Site]) {
     for index in 1..sites.len() {
-        let (before, own) = (sites[index - 1], sites[index]);
-        let reaches = before.place as usize + usize::from(before.room[1].max(before.length));
-        if reaches > own.place as usize {
-            sites[index - 1].room = [0; 2];
-        }
-        let reaches = before.place as usize + usize::from(sites[index - 1].room[1].max(before.length));
-        if reaches > own.place as usize - usize::from(own.room[0]) {
-            sites[index].room = [0; 2];
+        let before = sites[index - 1];
+        let own = &mut sites[index];
+        if before.end() > own.place as usize {
+            let rest = before.end() - own.place as usize;
+            (own.room, own.covered) = ([0, own.length.max(rest as u8)], true);
+        } else if before.end() > own.start() {
+            *own = own.as_trap();
         }
     }
 }
 
 /// Leaves room only to those that nothing jumps into; those that could not even be made into traps are left out. `sites`
-/// are in ascending order. Returns how many there are, in the front.
+/// are in ascending order, and joined. Returns how many there are, in the front.
 pub fn settle(code: &[u8], sites: &mut [Site], mut is_none: impl FnMut(usize) -> bool) -> usize {
-    let mut kept = 0;
-    for first in (0..sites.len()).step_by(SPANS) {
-        let part = first..(first + SPANS).min(sites.len());
-        let found = entered(code, part.len(), |index| sites[first + index].span(), &mut is_none);
+    let (mut kept, mut first) = (0, 0);
+    while first < sites.len() {
+        let mut behind = (first + SPANS).min(sites.len());
+        while behind < sites.len() && sites[behind].covered && behind > first + 1 {
+            behind -= 1;
+        }
+        let part = &mut sites[first..behind];
+        let mut found = entered(code, part.len(), |index| part[index].span(), &mut is_none);
+        let mut at = 0;
         let mut doubtful = false;
-        for index in part.clone().filter(|index| found[index - first]) {
-            doubtful |= sites[index].room[1] != 0;
-            sites[index].room = [0; 2];
+        for chain in part.chunk_by_mut(|_, next| next.covered) {
+            // Who loses its room takes it from those in it.
+            if found[at..at + chain.len()].contains(&true) && chain[0].room[1] != 0 {
+                for site in chain.iter_mut() {
+                    *site = site.as_trap();
+                }
+                doubtful = true;
+            }
+            at += chain.len();
         }
-        let found =
-            if doubtful { entered(code, part.len(), |index| sites[first + index].span(), &mut is_none) } else { found };
-        for index in part.filter(|index| !found[index - first]) {
-            sites[kept] = sites[index];
-            kept += 1;
+        if doubtful {
+            found = entered(code, part.len(), |index| part[index].span(), &mut is_none);
         }
+        for index in first..behind {
+            if !found[index - first] {
+                sites[kept] = sites[index];
+                kept += 1;
+            }
+        }
+        first = behind;
     }
     kept
 }
@@ -142,18 +178,28 @@ struct Finding {
 
 impl Finding {
     /// The instruction of `length` bytes at `place`, in this function of the file.
-    fn site(&mut self, code: &[u8], offset: usize, function: &Range<usize>, place: usize, length: usize) -> Site {
+    fn site(&mut self, code: &[u8], offset: usize, known: &Known<'_>, place: usize, length: usize) -> Site {
+        let function = known.function();
         let within = function.start.checked_sub(offset).map(|start| start..function.end - offset);
         let room = within
             .filter(|function| function.end <= code.len())
-            .and_then(|function| self.room(&code[..function.end], &function, place, length));
+            .and_then(|function| self.room(known, offset, &code[..function.end], &function, place..place + length));
         let room = room.map_or([0; 2], |room| [(place - room.start) as u8, (room.end - place) as u8]);
         self.behind = place + length.max(usize::from(room[1]));
-        Site { place: place as u32, length: length as u8, room }
+        Site::new(place, length, room)
     }
 
-    /// The room for a jump around the instruction of `length` bytes at `place`, in a function that ends with the code.
-    fn room(&mut self, code: &[u8], function: &Range<usize>, place: usize, length: usize) -> Option<Range<usize>> {
+    /// The room for a jump around an instruction, in a function that ends with the code.
+    fn room(
+        &mut self,
+        known: &Known<'_>,
+        offset: usize,
+        code: &[u8],
+        function: &Range<usize>,
+        own: Range<usize>,
+    ) -> Option<Range<usize>> {
+        let (place, length) = (own.start, own.len());
+        let in_file = |range: &Range<usize>| range.start + offset..range.end + offset;
         if length >= JUMP_BYTES {
             return Some(place..place + length);
         }
@@ -163,9 +209,11 @@ impl Finding {
         }
         let of = |side| {
             let found = room::find(code, function.start, place, length, side)?;
-            let safe = !self.switches || (found.start == place && uses_flags(&code[place + length..found.end]));
-            let plain = is_plain(&code[..found.end], found.start..place)
-                && is_plain(&code[..found.end], place + length..found.end);
+            let safe = !self.switches
+                || (found.start == place && uses_flags(&code[place + length..found.end]))
+                || !tables::may_enter(known, &in_file(function), &in_file(&found));
+            let plain = is_plain(&code[..found.end], found.start..place, true)
+                && is_plain(&code[..found.end], place + length..found.end, false);
             (safe && plain && found.start >= self.behind).then_some(found)
         };
         of(Side::Behind).or_else(|| of(Side::Before))
@@ -180,12 +228,12 @@ fn uses_flags(code: &[u8]) -> bool {
     by_flags && found.length == code.len()
 }
 
-/// Whether nothing there is to be changed itself.
-fn is_plain(code: &[u8], range: Range<usize>) -> bool {
+/// Whether nothing there is changed elsewhere; and if `alone` says so, nothing here, either.
+fn is_plain(code: &[u8], range: Range<usize>, alone: bool) -> bool {
     let mut at = range.start;
     while at < range.end {
         let Some(found) = Instruction::at(&code[at..]) else { return false };
-        if Locked::at(&code[at..]).is_some() || Outside::at(&code[at..]).is_some() {
+        if Outside::at(&code[at..]).is_some() || alone && Locked::at(&code[at..]).is_some() {
             return false;
         }
         at += found.length;
@@ -195,7 +243,7 @@ fn is_plain(code: &[u8], range: Range<usize>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Site, each_suspect, settle};
+    use super::{Site, each_suspect, join, settle};
 
     #[test]
     fn suspects_are_told_by_their_opcodes() {
@@ -212,9 +260,30 @@ mod tests {
         // Jumps to the second instruction of the first room, and behind the lock prefix of the last.
         code[0..2].copy_from_slice(&[0xEB, 0x12]);
         code[2..4].copy_from_slice(&[0x74, 0x2D]);
-        let site = |place, room| Site { place, length: 4, room };
-        let mut sites = [site(16, [0, 6]), site(32, [2, 4]), site(48, [0, 5])];
+        let mut sites = [Site::new(16, 4, [0, 6]), Site::new(32, 4, [2, 4]), Site::new(48, 4, [0, 5])];
         assert_eq!(settle(&code, &mut sites, |_| false), 2);
-        assert_eq!(sites[..2], [site(16, [0, 0]), site(32, [2, 4])]);
+        assert_eq!(sites[..2], [Site::new(16, 4, [0, 0]), Site::new(32, 4, [2, 4])]);
+    }
+
+    #[test]
+    fn those_in_anothers_room_go_with_it() {
+        let covered = |place, length, room| Site { covered: true, ..Site::new(place, length, [0, room]) };
+        let mut sites = [
+            Site::new(16, 2, [0, 6]),
+            Site::new(18, 2, [0, 5]),
+            Site::new(20, 3, [0, 7]),
+            Site::new(30, 2, [5, 2]),
+            Site::new(40, 2, [0, 0]),
+            Site::new(44, 2, [3, 3]),
+        ];
+        join(&mut sites);
+        let first = [Site::new(16, 2, [0, 6]), covered(18, 2, 4), covered(20, 3, 3)];
+        assert_eq!(sites[..3], first);
+        assert_eq!(sites[3..], [Site::new(30, 2, [5, 2]), Site::new(40, 2, [0, 0]), Site::new(44, 2, [0, 0])]);
+        // Something jumps to where the third is: none of the three has room.
+        let mut code = vec![0x90; 64];
+        code[0..2].copy_from_slice(&[0xEB, 0x12]);
+        assert_eq!(settle(&code, &mut sites, |_| false), 6);
+        assert_eq!(sites[..3], first.map(Site::as_trap));
     }
 }
