@@ -11,10 +11,10 @@ global_asm!(
     ".globl relive_tls_slot",
     ".hidden relive_tls_slot",
     ".type relive_tls_slot,@object",
-    ".size relive_tls_slot,32",
-    ".balign 32",
+    ".size relive_tls_slot,40",
+    ".balign 64",
     "relive_tls_slot:",
-    ".zero 32",
+    ".zero 40",
     ".previous",
 );
 
@@ -30,6 +30,8 @@ pub enum Word {
     Attention = 16,
     /// The innermost watched trampoline frame, or 0.
     Frames = 24,
+    /// The lock of the instruction that the thread is in, or 0; see [`crate::atomics::Held`].
+    Held = 32,
 }
 
 /// Reads a word of the calling thread's slot.
@@ -54,6 +56,17 @@ pub fn set<const WORD: usize>(value: usize) {
     }
 }
 
+/// How far from the thread pointer a word of the slot is, in each thread.
+pub fn distance<const WORD: usize>() -> isize {
+    let value: isize;
+    // SAFETY: as in `get`.
+    unsafe {
+        asm!("mov {v}, qword ptr [rip + relive_tls_slot@gottpoff]", v = out(reg) value,
+            options(nostack, readonly, preserves_flags));
+    }
+    value + WORD as isize
+}
+
 /// The calling thread's `pthread_t`: the thread pointer itself, which the x86-64 ABI keeps at `fs:0`.
 #[inline(always)]
 pub fn thread_pointer() -> usize {
@@ -71,6 +84,9 @@ pub const THREAD: usize = Word::Thread as usize;
 pub const ATTENTION: usize = Word::Attention as usize;
 /// [`Word::Frames`] as a const argument.
 pub const FRAMES: usize = Word::Frames as usize;
+
+/// [`Word::Held`] as a const argument.
+pub const HELD: usize = Word::Held as usize;
 
 #[cfg(test)]
 mod tests {

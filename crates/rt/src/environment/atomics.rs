@@ -20,10 +20,10 @@ use crate::thread;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relive_order::{Family, Kind};
-use relive_sys::atomics::{self, Saved, Site};
+use relive_sys::atomics::{self, Held, Saved, Site};
 use relive_sys::frames::{File, Found, Known};
-use relive_sys::lock::Lock;
 use relive_sys::outside::is_libc;
+use relive_sys::tls;
 use relive_trace::accesses::key;
 use relive_trace::control::{ACCESSES_MAX, flag};
 
@@ -32,25 +32,19 @@ const OBJECT_BYTES: usize = 16;
 const CLOCKS: usize = 1 << 12;
 
 /// Clocks of a recording, by a hash of the object's address; to share one only adds order.
-static TABLE: [Lock<u64>; CLOCKS] = [const { Lock::new(0) }; CLOCKS];
-
-/// Such an instruction that a thread is in, by its object: the clock's number in a recording, the address in a replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entered {
-    Recording(usize),
-    Replaying(usize),
-}
+static TABLE: [Held; CLOCKS] = [const { Held::new() }; CLOCKS];
 
 /// What a thread is in.
 #[derive(Debug)]
 pub(crate) struct Within {
-    entered: Option<Entered>,
+    /// In a replay: what the instruction changes.
+    object: Option<usize>,
     /// The word at which it waits in the kernel, or wakes others.
     pub(super) word: Option<usize>,
 }
 
 impl Within {
-    pub(crate) const NOTHING: Self = Self { entered: None, word: None };
+    pub(crate) const NOTHING: Self = Self { object: None, word: None };
 }
 
 /// Whether these instructions are events.
@@ -83,8 +77,7 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
     let kept = atomics::settle(code, &mut sites, is_none);
     sites.truncate(kept);
     // SAFETY: the caller's promise.
-    let changed =
-        unsafe { atomics::change(range.start, code, &sites, runtime::has_flag(flag::DEBUGGER), [enter, leave]) };
+    unsafe { atomics::change(range.start, code, &sites, runtime::has_flag(flag::DEBUGGER), [enter, leave]) };
 }
 
 /// The accesses of a file that were learnt to race, by their offsets in this part of it.
@@ -123,42 +116,46 @@ pub(super) fn word(address: usize, place: usize) {
 }
 
 fn begin(address: usize, place: impl FnOnce() -> usize) {
+    tls::set::<{ tls::HELD }>(0);
     let Some(thread) = taking_part() else { return };
     let object = address & !(OBJECT_BYTES - 1);
     if runtime::mode() == Mode::Replay {
         replay::enter(Kind::Atomic, place());
-        thread.within.entered = Some(Entered::Replaying(object));
+        thread.within.object = Some(object);
         return;
     }
     record::come();
     thread.tally[Family::Atomic as usize] += 1;
-    let clock = clock_of(object);
-    let mut guard = TABLE[clock].lock();
-    // SAFETY: the lock is held up to the effect's end.
-    unsafe { record::exclusive_quietly(&raw mut *guard, Kind::Atomic) };
-    core::mem::forget(guard);
-    thread.within.entered = Some(Entered::Recording(clock));
+    let held = &TABLE[clock_of(object)];
+    // SAFETY: it is held up to the effect's end.
+    unsafe { record::exclusive_quietly(held.take(), Kind::Atomic) };
+    tls::set::<{ tls::HELD }>(core::ptr::from_ref(held).addr());
 }
 
-/// Behind it.
+/// Behind it, where no lock is held.
 unsafe extern "C" fn leave(_: *mut Saved) {
     complete();
 }
 
 fn complete() {
-    let Some(thread) = thread::current_if_known() else { return };
-    match thread.within.entered.take() {
-        // SAFETY: this thread has locked it.
-        Some(Entered::Recording(clock)) => unsafe { TABLE[clock].unlock() },
-        Some(Entered::Replaying(object)) => replay::leave(Kind::Atomic, &[object::cell(object)], false),
-        None => {}
+    let held = tls::get::<{ tls::HELD }>() as *const Held;
+    // SAFETY: null, or one of the table.
+    if let Some(held) = unsafe { held.as_ref() } {
+        tls::set::<{ tls::HELD }>(0);
+        // SAFETY: this thread has taken it, and has not come to where it is freed by itself.
+        unsafe { held.free() };
+    } else if let Some(object) = thread::current_if_known().and_then(|thread| thread.within.object.take()) {
+        replay::leave(Kind::Atomic, &[object::cell(object)], false);
     }
 }
 
-/// A thread has met a fault at `place`: the instruction that it is in, whose event is over.
+/// A thread has met a fault at `place`: the instruction that it is in. If that is one of these, its event is over.
 pub(super) fn stopped(place: usize) -> Option<usize> {
     let original = atomics::original(place)?;
-    complete();
+    // Of those that were moved with it nothing is held.
+    if atomics::is_ordered(place) {
+        complete();
+    }
     Some(original)
 }
 
@@ -170,7 +167,7 @@ pub(crate) unsafe fn reset_after_fork() {
     if are_ordered() {
         for lock in &TABLE {
             // SAFETY: the caller's promise.
-            unsafe { lock.reset_after_fork() };
+            unsafe { lock.free() };
         }
     }
 }

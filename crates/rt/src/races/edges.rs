@@ -80,8 +80,9 @@ pub(super) fn of(kind: Kind, cell: Option<&Cell>) -> Edge {
         // Sections are ours: threads are created, and libraries opened, in turn, which promises nothing to the program.
         // Creations and joins are told apart from their events, with the thread that they name.
         // What an instruction changed indivisibly is a synchronisation variable by its bytes.
-        Kind::Atomic => Edge::Nothing,
-        Kind::LibcEnter | Kind::LibcLeave | Kind::Create | Kind::Join | Kind::Fork | Kind::Spawn => Edge::Nothing,
+        Kind::LibcEnter | Kind::LibcLeave | Kind::Create | Kind::Join | Kind::Fork | Kind::Spawn | Kind::Atomic => {
+            Edge::Nothing
+        }
         // What the thread did last counts as well: nothing of it comes behind.
         Kind::Exit => Edge::Flush,
     }

@@ -11,9 +11,10 @@ use crate::room::JUMP_BYTES;
 use crate::room::moved::Code;
 use crate::saved::{self, Handler, RED_ZONE, Saved};
 use crate::sites::{map_near, protect, reaches};
+use crate::tls;
 use core::arch::global_asm;
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
 
 const PIECE_BYTES: usize = 128;
 /// Where a piece's code begins.
@@ -48,6 +49,10 @@ struct Head {
 
 const _: () = assert!(size_of::<Head>() == 32);
 
+/// Where in a thread's storage the word with the address of its lock is. The starter, which has the routine as well, has
+/// none.
+static SLOT: AtomicIsize = AtomicIsize::new(0);
+
 #[repr(transparent)]
 struct Target(AtomicPtr<()>);
 
@@ -55,7 +60,32 @@ static ENTER: Target = Target(AtomicPtr::new(core::ptr::null_mut()));
 static LEAVE: Target = Target(AtomicPtr::new(core::ptr::null_mut()));
 
 global_asm!(saved::routine!("relive_atomic_enter"), handler = sym ENTER);
-global_asm!(saved::routine!("relive_atomic_leave"), handler = sym LEAVE);
+global_asm!(saved::routine!("relive_atomic_leave_whole"), handler = sym LEAVE);
+// Where there is a lock, to free it is all that is to be done: no flag changes by that.
+global_asm!(
+    ".globl relive_atomic_leave",
+    ".hidden relive_atomic_leave",
+    ".type relive_atomic_leave,@function",
+    "relive_atomic_leave:",
+    ".cfi_startproc",
+    "push rcx",
+    ".cfi_adjust_cfa_offset 8",
+    "mov rcx, qword ptr [rip + {slot}]",
+    "mov rcx, qword ptr fs:[rcx]",
+    "jrcxz 2f",
+    "mov dword ptr [rcx], 0",
+    "pop rcx",
+    ".cfi_adjust_cfa_offset -8",
+    "ret",
+    "2:",
+    ".cfi_adjust_cfa_offset 8",
+    "pop rcx",
+    ".cfi_adjust_cfa_offset -8",
+    "jmp relive_atomic_leave_whole",
+    ".cfi_endproc",
+    ".size relive_atomic_leave, . - relive_atomic_leave",
+    slot = sym SLOT,
+);
 
 unsafe extern "C" {
     fn relive_atomic_enter();
@@ -194,6 +224,14 @@ pub fn original(place: usize) -> Option<usize> {
     is_there.then_some(found)
 }
 
+/// Whether a thread at `place`, a place in a piece, is between its calls.
+pub fn is_ordered(place: usize) -> bool {
+    around(place).is_some_and(|head| {
+        let first = (place & !(PIECE_BYTES - 1)) + CODE + usize::from(head.before);
+        (first..first + usize::from(head.between)).contains(&place)
+    })
+}
+
 /// Where the instruction at `place` runs, if a jump has taken its bytes.
 pub fn copy_of(place: usize) -> Option<usize> {
     if let Some((piece, _)) = before(place).filter(|(_, head)| head.covered && head.place == place) {
@@ -247,6 +285,7 @@ pub unsafe fn change(at: usize, code: &[u8], sites: &[Site], traps: bool, handle
     if sites.is_empty() {
         return changed;
     }
+    SLOT.store(tls::distance::<{ tls::HELD }>(), Ordering::Relaxed);
     ENTER.0.store(handlers[0] as *mut (), Ordering::Release);
     LEAVE.0.store(handlers[1] as *mut (), Ordering::Release);
     let end = at + code.len();
