@@ -10,7 +10,9 @@ use relive_session::learnt::Learnt;
 use std::path::Path;
 
 /// So many recordings are made at most: a program that does something new each time has no end.
-const ROUNDS_MAX: usize = 12;
+const ROUNDS_MAX: usize = 24;
+/// So many in a row must bring nothing new: what threads do depends on who comes first.
+const QUIET: usize = 2;
 
 /// Searches the recording in `folder`, and makes another one by `again` as long as that finds something.
 pub(crate) fn until_ordered(
@@ -19,13 +21,14 @@ pub(crate) fn until_ordered(
     quiet: bool,
     mut again: impl FnMut(&Learnt) -> Result<()>,
 ) -> Result<()> {
+    let mut still = 0;
     for _ in 1..ROUNDS_MAX {
-        let found = races::learn(folder)?;
-        let new = learnt.add(found);
-        if new == 0 {
+        let new = learnt.add(races::learn(folder)?);
+        still = if new == 0 { still + 1 } else { 0 };
+        if still == QUIET {
             return Ok(());
         }
-        if !quiet {
+        if new > 0 && !quiet {
             message::say(format_args!(
                 "{new} more accesses race or order others; recording again with {}",
                 learnt.count()

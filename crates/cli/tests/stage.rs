@@ -46,11 +46,13 @@ pub(crate) struct Stage {
     pub(crate) stop: Option<Stop>,
     /// Recordings hold what the program takes from outside, too.
     pub(crate) environment: bool,
+    /// They are made at the level of atomics.
+    pub(crate) atomics: bool,
 }
 
 impl Default for Stage {
     fn default() -> Self {
-        Stage { timeout: Duration::from_secs(60), stop: None, environment: false }
+        Stage { timeout: Duration::from_secs(60), stop: None, environment: false, atomics: false }
     }
 }
 
@@ -83,10 +85,20 @@ impl Program {
         let folder = tempfile::tempdir_in(scratch()).expect("a folder for the trace");
         let mut command = relive();
         command.arg("record").args(stage.environment.then_some("--environment"));
+        command.args(stage.atomics.then_some("--level=atomics"));
         command.arg("-o").arg(folder.path().join("trace")).arg("--");
         command.arg(&self.path).args(arguments);
         let ended = run::run(command, &stage.limits(true));
         Recording { folder, stage: stage.clone(), ended }
+    }
+
+    /// Has later recordings at the level of atomics know what races in the program.
+    pub(crate) fn learn(&self, arguments: &[&str], stage: &Stage) -> Ended {
+        let folder = tempfile::tempdir_in(scratch()).expect("a folder for the trace");
+        let mut command = relive();
+        command.args(["record", "-q", "--learn", "-o"]).arg(folder.path().join("trace")).arg("--");
+        command.arg(&self.path).args(arguments);
+        run::run(command, &stage.limits(true))
     }
 }
 

@@ -15,6 +15,8 @@ const REPLAYS_WITH_ENVIRONMENT: usize = 3;
 const LEARNT: &str = "derived.order";
 /// Tries until two runs must have differed somewhere.
 const TRIES: usize = 40;
+/// Lessons after which a recording replays.
+const LESSONS: usize = 5;
 
 /// How a guest is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) enum Mode {
     Gdb,
     /// Recorded with its environment, then replayed.
     Environment,
+    /// Recorded at the level of atomics, once what races was learnt, then replayed.
+    Atomics,
     /// Translated: by itself, and replayed.
     Dbi,
 }
@@ -36,13 +40,15 @@ pub(crate) enum Mode {
 impl Mode {
     /// Every mode.
     pub(crate) const ALL: &'static [Mode] =
-        &[Mode::Native, Mode::Record, Mode::Replay, Mode::Gdb, Mode::Environment, Mode::Dbi];
+        &[Mode::Native, Mode::Record, Mode::Replay, Mode::Gdb, Mode::Environment, Mode::Atomics, Mode::Dbi];
 
     /// Whether this guest is run in this mode.
     pub(crate) fn suits(self, guest: &Guest) -> bool {
         match self {
             Mode::Gdb => guest.gdb,
             Mode::Environment => guest.environment,
+            Mode::Atomics => guest.atomics,
+            Mode::Replay => guest.plain,
             _ => true,
         }
     }
@@ -55,6 +61,7 @@ impl Mode {
             Mode::Replay => "replay",
             Mode::Gdb => "gdb",
             Mode::Environment => "environment",
+            Mode::Atomics => "atomics",
             Mode::Dbi => "dbi",
         }
     }
@@ -64,7 +71,8 @@ impl Mode {
 pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
     let program = guest.program()?;
     let environment = mode == Mode::Environment || mode == Mode::Dbi && guest.environment;
-    let mut stage = Stage { stop: guest.stop.clone(), environment, ..Stage::default() };
+    let atomics = mode == Mode::Atomics;
+    let mut stage = Stage { stop: guest.stop.clone(), environment, atomics, ..Stage::default() };
     if let Some(seconds) = guest.timeout {
         stage.timeout = Duration::from_secs(seconds);
     }
@@ -77,6 +85,7 @@ pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
             }
             Mode::Replay => (0..runs()).try_for_each(|_| case.replays(REPLAYS)),
             Mode::Environment => case.replays(REPLAYS_WITH_ENVIRONMENT),
+            Mode::Atomics => case.learns(),
             Mode::Dbi => case.translated(),
             // Without and with what the first replay learnt.
             Mode::Gdb => case.record().and_then(|recording| {
@@ -175,6 +184,22 @@ impl Case<'_> {
         }
         let expected = &self.guest.status;
         Err(format!("{}, expected one of {expected:?}\n{}{}", ended.status_text(), ended.text(), ended.complaints()))
+    }
+
+    /// What races is learnt, and recordings replay then. One in which threads did what they never did before may diverge;
+    /// but none gives another result.
+    fn learns(&self) -> Result<(), String> {
+        for _ in 0..LESSONS {
+            let ended = self.program.learn(&self.arguments, self.stage);
+            self.expected(&ended).map_err(|cause| format!("while it was learnt: {cause}"))?;
+            let recording = self.record()?;
+            let replayed: Vec<Ended> = (0..REPLAYS_WITH_ENVIRONMENT).map(|_| recording.replay(&[])).collect();
+            if replayed.iter().all(reported) {
+                continue;
+            }
+            return replayed.iter().try_for_each(|replayed| self.as_recorded(&recording, replayed));
+        }
+        Err(format!("{LESSONS} recordings diverged, whatever was learnt before"))
     }
 
     fn replays(&self, count: usize) -> Result<(), String> {

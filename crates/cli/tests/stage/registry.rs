@@ -48,6 +48,13 @@ pub(crate) struct Guest {
     /// and which heap libc gives a thread is not recorded yet.
     #[serde(default)]
     pub(crate) environment: bool,
+    /// Whether it is replayed without its environment. Not those that hand over by atomics alone: nothing compares there what
+    /// they print.
+    #[serde(default = "yes")]
+    pub(crate) plain: bool,
+    /// Also recorded at the level of atomics, where each of its replays is as the recording.
+    #[serde(default)]
+    pub(crate) atomics: bool,
     /// Whether gdb watches `transcript` in it.
     #[serde(default = "yes")]
     pub(crate) gdb_watch: bool,

@@ -15,6 +15,7 @@ use super::taking_part;
 use crate::object;
 use crate::record;
 use crate::replay;
+use crate::report;
 use crate::runtime::{self, Mode};
 use crate::thread;
 use alloc::vec::Vec;
@@ -77,7 +78,14 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
     let kept = atomics::settle(code, &mut sites, is_none);
     sites.truncate(kept);
     // SAFETY: the caller's promise.
-    unsafe { atomics::change(range.start, code, &sites, runtime::has_flag(flag::DEBUGGER), [enter, leave]) };
+    let changed =
+        unsafe { atomics::change(range.start, code, &sites, runtime::has_flag(flag::DEBUGGER), [enter, leave]) };
+    if changed.broken > 0 {
+        report::line(format_args!(
+            "breakpoints stand at instructions that are to be ordered, and so are not ({}): set them one line further",
+            changed.broken
+        ));
+    }
 }
 
 /// The accesses of a file that were learnt to race, by their offsets in this part of it.

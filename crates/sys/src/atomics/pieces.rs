@@ -272,6 +272,8 @@ pub struct Changed {
     pub jumps: usize,
     /// Into traps.
     pub traps: usize,
+    /// Into nothing: a debugger's breakpoint stands there.
+    pub broken: usize,
 }
 
 /// Changes the instructions at `sites`, as [`super::settle`] left them, in the mapping at `at` of `code`. Where `traps` says
@@ -306,8 +308,9 @@ pub unsafe fn change(at: usize, code: &[u8], sites: &[Site], traps: bool, handle
                 let mut made = 0;
                 for trap in chain.iter().map(|site| site.as_trap()) {
                     let piece = next + made * PIECE_BYTES;
-                    made +=
-                        usize::from(is_as_in_file(&trap, at, code) && write(&trap, None, at, code, piece).is_some());
+                    let is_changed = is_as_in_file(&trap, at, code) && write(&trap, None, at, code, piece).is_some();
+                    changed.broken += usize::from(!is_changed && is_breakpoint(at + trap.place as usize));
+                    made += usize::from(is_changed);
                 }
                 changed.traps += made;
                 made
@@ -331,6 +334,14 @@ unsafe fn is_as_in_file(site: &Site, at: usize, code: &[u8]) -> bool {
     // SAFETY: mapped code that nobody changes meanwhile.
     let now = unsafe { core::slice::from_raw_parts((at + own.start) as *const u8, own.len()) };
     now == &code[own]
+}
+
+/// # Safety
+/// As for [`change`].
+unsafe fn is_breakpoint(address: usize) -> bool {
+    const BREAKPOINT: u8 = 0xCC;
+    // SAFETY: the caller's promise.
+    unsafe { *(address as *const u8) == BREAKPOINT }
 }
 
 /// Writes the pieces of an instruction and of those in its room, and the jump. `None`, with no code changed, if that can't

@@ -1,0 +1,81 @@
+// Every kind of instruction that changes memory indivisibly, in every size, with
+// operands on the stack, in static memory, behind one and two registers, and next
+// to each other: what each of them returned goes into its thread's hash.
+//
+// Inline atomics and nothing else hand over here.
+#include "../transcript.h"
+#include <stdatomic.h>
+
+static _Atomic(uint64_t) eight;
+static _Atomic(uint32_t) four[16];
+static _Atomic(uint16_t) two;
+static _Atomic(uint8_t) one;
+static unsigned bits;
+static unsigned __int128 sixteen __attribute__((aligned(16)));
+static _Atomic(uint64_t) *on_stack;
+static int rounds;
+
+// Flags, red zone and registers must be what they were but for the instruction itself.
+static uint64_t by_hand(uint64_t value)
+{
+    uint64_t old = value, ten = 10;
+    unsigned char carry;
+    __asm__ volatile("cmp %4, %1\n\tlock xadd %0, %2\n\tsetc %3"
+                     : "+r"(old), "+r"(ten), "+m"(eight), "=q"(carry)
+                     : "r"(value));
+    // Two of two bytes each, side by side, and a jump that goes by flags from before them.
+    uint32_t first = (uint32_t)value, second = first + 1;
+    unsigned char below;
+    __asm__ volatile("cmp $7, %4\n\txchg %0, (%2)\n\txchg %1, (%3)\n\tsetb %b4"
+                     : "+r"(first), "+r"(second)
+                     : "r"(&four[0]), "r"(&four[1]), "a"(value)
+                     : "memory", "cc");
+    __asm__ volatile("lock btsl %2, %0\n\tsetc %1" : "+m"(bits), "=q"(below) : "Ir"((int)(value & 31)) : "cc");
+    uint64_t low = (uint64_t)value, high = value + 1, seen_low = low, seen_high = high;
+    unsigned char was;
+    __asm__ volatile("lock cmpxchg16b %0\n\tsete %1"
+                     : "+m"(sixteen), "=q"(was), "+a"(seen_low), "+d"(seen_high)
+                     : "b"(low), "c"(high)
+                     : "cc");
+    return fold(fold(fold(old + carry, first ^ (uint64_t)second << 32), below + 2 * was), seen_low ^ seen_high);
+}
+
+static void *worker(void *argument)
+{
+    uint64_t who = (uint64_t)(uintptr_t)argument, hash = who;
+    for (int round = 0; round < rounds; round++) {
+        uint64_t value = who * 1000 + (uint64_t)round;
+        hash = fold(hash, atomic_fetch_add(&eight, value));
+        hash = fold(hash, atomic_fetch_sub(&four[value % 16], 3));
+        hash = fold(hash, atomic_exchange(&two, (uint16_t)value));
+        hash = fold(hash, atomic_fetch_xor(&one, (uint8_t)value));
+        hash = fold(hash, atomic_fetch_or(on_stack, 1ull << (value % 64)));
+        hash = fold(hash, atomic_fetch_and(on_stack, ~(1ull << (value % 61))));
+        uint32_t expected = (uint32_t)value;
+        hash = fold(hash, atomic_compare_exchange_strong(&four[round % 16], &expected, (uint32_t)hash));
+        hash = fold(hash, expected);
+        hash = fold(hash, by_hand(value));
+        if (round % 32 == 0)
+            jitter();
+    }
+    return (void *)(uintptr_t)hash;
+}
+
+// THREADS ROUNDS
+int main(int argc, char **argv)
+{
+    int threads = number(argc, argv, 1, 4);
+    rounds = number(argc, argv, 2, 500);
+    _Atomic(uint64_t) local = 0;
+    on_stack = &local;
+    pthread_t ids[MOST_THREADS];
+    for (int i = 0; i < threads; i++)
+        must(pthread_create(&ids[i], NULL, worker, (void *)(uintptr_t)i));
+    for (int i = 0; i < threads; i++) {
+        void *hash;
+        must(pthread_join(ids[i], &hash));
+        printf("%d %016llx\n", i, (unsigned long long)(uintptr_t)hash);
+    }
+    printf("%llx %x %x %x %x\n", (unsigned long long)local, four[3], two, one, bits);
+    return 0;
+}
