@@ -122,7 +122,7 @@ const STRAGGLERS_STEP_MS: u64 = 2;
 /// # Errors
 /// [`RecordError`] if the program was not started.
 pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Result<Recorded, RecordError> {
-    let RecordOptions { program, runtime, folder, environment, level, accesses, quiet, limits, .. } = *options;
+    let RecordOptions { program, runtime, folder, environment, level, accesses, limits, .. } = *options;
     let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
     let held = Held::new().map_err(RecordError::Session)?;
     let mut manifest = begin_manifest(options)?;
@@ -135,13 +135,9 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     manifest.cpuid = cpuid::to_text(&leaves);
     data_file::create_first(&Series::Recorded.path(folder, 0)).map_err(trace_error)?;
     manifest.write(folder).map_err(trace_error)?;
-    let asked = if environment { flag::ENVIRONMENT } else { 0 }
-        | if level == Level::Atomics { flag::ATOMICS } else { 0 }
-        | if quiet { flag::QUIET } else { 0 };
-    let flags = common_flags() | asked;
     let setup = Setup {
         mode: mode::RECORD,
-        flags,
+        flags: flags_of(options),
         folder,
         source: folder,
         thread_count: 0,
@@ -191,6 +187,13 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     };
     let stopped = (0..files as u32).filter(|&process| stopped_early(folder, process)).count();
     Ok(Recorded { outcome, files, bytes, stopped, incomplete, left_running })
+}
+
+fn flags_of(options: &RecordOptions<'_>) -> u32 {
+    let environment = if options.environment { flag::ENVIRONMENT } else { 0 };
+    let atomics = if options.level == Level::Atomics { flag::ATOMICS } else { 0 };
+    let quiet = if options.quiet { flag::QUIET } else { 0 };
+    common_flags() | environment | atomics | quiet
 }
 
 fn launch(

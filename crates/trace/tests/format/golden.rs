@@ -1,7 +1,7 @@
 //! Recordings that earlier versions made, kept in the tree: every later version must
 //! read the same from them.
 //!
-//! `golden/v1.c` is the recorded program, `golden/record_v1.sh` records it. Versions 2 to 4
+//! `golden/v1.c` is the recorded program, `golden/record_v1.sh` records it. Versions 2 to 5
 //! are of the same program with its environment.
 
 use relive_trace::manifest::{Outcome, State, Text};
@@ -62,6 +62,11 @@ fn a_recording_of_version_3_reads_as_ever() {
 #[test]
 fn a_recording_of_version_4_reads_as_ever() {
     check_environment("v4", 4);
+}
+
+#[test]
+fn a_recording_of_version_5_reads_as_ever() {
+    check_environment("v5", 5);
 }
 
 /// What is certain about the recorded program, whatever order its threads ran in.
