@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 /// So many threads are listed.
 const STANDS_MAX: usize = 16;
 const NOT_RECORDED: &str = "an order that this level does not record (inline atomics, a hand-made lock, raw futex \
-                            calls), or a data race";
+                            calls), or a data race; `relive record --learn` orders both";
 
 const NOT_AT_THIS_LEVEL: &str = "this order was not recorded at this level";
 /// What a recording without its environment does not have.
