@@ -110,17 +110,19 @@ pub struct Known<'a> {
     /// How far a function was decoded: most questions are about the same one, in ascending order.
     function: Range<usize>,
     at: usize,
+    /// What was found last: of these bytes, by offsets, this is the function, or there is none.
+    last: (Range<usize>, Option<Range<usize>>),
 }
 
 impl<'a> Known<'a> {
     /// Those of `file`, which is looked at with the first question.
     pub fn of(file: &'a File) -> Self {
-        Self { source: Source::File(file), functions: OnceCell::new(), function: 0..0, at: 0 }
+        Self { source: Source::File(file), functions: OnceCell::new(), function: 0..0, at: 0, last: (0..0, None) }
     }
 
     /// Those of a file whose bytes are at hand.
     pub fn in_bytes(bytes: &'a [u8]) -> Self {
-        Self { source: Source::Bytes(bytes), functions: OnceCell::new(), function: 0..0, at: 0 }
+        Self { source: Source::Bytes(bytes), functions: OnceCell::new(), function: 0..0, at: 0, last: (0..0, None) }
     }
 
     /// The whole file.
@@ -172,7 +174,11 @@ impl<'a> Known<'a> {
         if functions.code_with(opcode).is_none() {
             return Found::Nothing;
         }
-        let Some(function) = functions.around(opcode) else {
+        if !self.last.0.contains(&opcode) {
+            let (function, end) = functions.around(opcode);
+            self.last = (opcode..end, function);
+        }
+        let Some(function) = self.last.1.clone() else {
             self.function = opcode..opcode;
             if !anywhere {
                 return Found::Unsure;
@@ -244,19 +250,34 @@ impl<'a> Functions<'a> {
         self.elf.segments(self.file).filter(|segment| segment.kind == LOAD)
     }
 
-    /// The function with the byte at `offset` of the file, by offsets.
-    fn around(&self, offset: usize) -> Option<Range<usize>> {
-        let code = self.code_with(offset)?;
-        let address = (offset - code.offset).checked_add(code.address)?;
-        let function = self.told(address).or_else(|| symbols::around(self.file, address))?;
+    /// The function with the byte at `offset` of the file, by offsets, and up to where that is so.
+    fn around(&self, offset: usize) -> (Option<Range<usize>>, usize) {
+        let nobody = (None, offset + 1);
+        let Some(code) = self.code_with(offset) else { return nobody };
+        let Some(address) = (offset - code.offset).checked_add(code.address) else { return nobody };
         let place = |address: usize| address.checked_sub(code.address)?.checked_add(code.offset);
-        let range = place(function.start)?..place(function.end)?;
-        (range.contains(&offset) && range.end <= self.file.len()).then_some(range)
+        let (function, end) = if let Some(function) = self.told(address) {
+            (Some(function.clone()), function.end)
+        } else {
+            let (function, next) = symbols::around(self.file, address);
+            let next = self.next_told(address).map_or(next, |told| next.min(told));
+            (function.clone(), function.map_or(next, |function| next.min(function.end)))
+        };
+        let end = place(end).unwrap_or(usize::MAX).clamp(offset + 1, code.offset + code.in_file);
+        let function = function.and_then(|function| Some(place(function.start)?..place(function.end)?));
+        (function.filter(|function| function.contains(&offset) && function.end <= self.file.len()), end)
     }
 
-    /// The addresses of the function with the byte at `address`, as unwinders are told.
-    fn told(&self, address: usize) -> Option<Range<usize>> {
+    /// The first address behind this one where a function begins, as unwinders are told.
+    fn next_told(&self, address: usize) -> Option<usize> {
         let (table, count) = self.table?;
+        let index = self.entries_up_to(&table, count, address)?;
+        let start = word(self.file, table.offset + 12 + index * ENTRY_BYTES).filter(|_| index < count)?;
+        table.address.checked_add_signed(start as isize)
+    }
+
+    /// How many functions begin at or before an address, as unwinders are told.
+    fn entries_up_to(&self, table: &Segment, count: usize, address: usize) -> Option<usize> {
         let wanted = i32::try_from(address as isize - table.address as isize).ok()?;
         let entry = |index: usize| word(self.file, table.offset + 12 + index * ENTRY_BYTES);
         let (mut low, mut high) = (0, count);
@@ -264,7 +285,14 @@ impl<'a> Functions<'a> {
             let middle = low.midpoint(high);
             if entry(middle)? <= wanted { low = middle + 1 } else { high = middle }
         }
-        let index = low.checked_sub(1)?;
+        Some(low)
+    }
+
+    /// The addresses of the function with the byte at `address`, as unwinders are told.
+    fn told(&self, address: usize) -> Option<Range<usize>> {
+        let (table, count) = self.table?;
+        let index = self.entries_up_to(&table, count, address)?.checked_sub(1)?;
+        let entry = |index: usize| word(self.file, table.offset + 12 + index * ENTRY_BYTES);
         let start = table.address.checked_add_signed(entry(index)? as isize)?;
         let record = word(self.file, table.offset + 16 + index * ENTRY_BYTES)?;
         let length = self.length(&table, start, record)?;

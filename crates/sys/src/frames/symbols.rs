@@ -57,17 +57,22 @@ pub(super) fn code_with(file: &[u8], offset: usize) -> Option<Range<usize>> {
     ranges.find(|range| range.contains(&offset) && range.end <= file.len())
 }
 
-/// The addresses of the function with the byte at `address`.
-pub(super) fn around(file: &[u8], address: usize) -> Option<Range<usize>> {
-    tables(file).find_map(|[at, length]| {
+/// The addresses of the function with the byte at `address`, and the first one behind it where another one begins.
+pub(super) fn around(file: &[u8], address: usize) -> (Option<Range<usize>>, usize) {
+    let mut next = usize::MAX;
+    let found = tables(file).find_map(|[at, length]| {
         let symbols = file.get(at..at.checked_add(length)?)?.chunks_exact(SYMBOL_BYTES);
         let ranges = symbols.filter(|symbol| symbol[4] & 15 == FUNCTION).filter_map(|symbol| {
             let (start, length) = (number(symbol, 8, 8)?, number(symbol, 16, 8)?);
+            if start > address {
+                next = next.min(start);
+            }
             Some(start..start.checked_add(length)?)
         });
         // The innermost: some files have symbols of whole sections, or of functions with parts.
         ranges.filter(|range| range.contains(&address)).min_by_key(Range::len)
-    })
+    });
+    (found, next)
 }
 
 #[cfg(test)]
@@ -79,13 +84,15 @@ mod tests {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let path = maps.lines().find(|line| line.contains("/libc.so")).and_then(|line| line.split(' ').next_back());
         let file = std::fs::read(path.expect("libc is mapped")).unwrap();
-        let qsort = (0x20000..0x200_000).step_by(16).find_map(|address| around(&file, address)).expect("a function");
-        assert_eq!(around(&file, qsort.start), Some(qsort.clone()));
-        assert_eq!(around(&file, qsort.end - 1).map(|found| found.end), Some(qsort.end));
-        assert_eq!(around(&file, usize::MAX), None);
+        let qsort = (0x20000..0x200_000).step_by(16).find_map(|address| around(&file, address).0).expect("a function");
+        assert_eq!(around(&file, qsort.start).0, Some(qsort.clone()));
+        assert_eq!(around(&file, qsort.end - 1).0.map(|found| found.end), Some(qsort.end));
+        assert_eq!(around(&file, usize::MAX), (None, usize::MAX));
+        let (nobody, next) = around(&file, 0);
+        assert!(nobody.is_none() && next <= qsort.start && around(&file, next).0.is_some());
         assert!(tells_code(&file) && code_with(&file, qsort.start).is_some_and(|code| code.contains(&(qsort.end - 1))));
         assert!(!tells_code(&file[..100]) && code_with(&file, 0).is_none());
-        assert_eq!(around(&file[..100], qsort.start), None);
-        assert_eq!(around(&[], 0), None);
+        assert_eq!(around(&file[..100], qsort.start).0, None);
+        assert_eq!(around(&[], 0).0, None);
     }
 }
