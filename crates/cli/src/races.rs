@@ -9,8 +9,10 @@ use crate::record::record_to_folder;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use relive_findings::{Options, Report, Style, Suppressions, Verdict};
+use relive_session::learnt::Learnt;
 use relive_session::replay::{Allow, Besides, Hunt, KnownRaces, MeetError, Meeting, Pass, Replayer};
 use relive_session::signals::Held;
+use relive_trace::manifest::Level;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -88,16 +90,35 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<OrEnded<(Report, KnownRace
             folder.display()
         );
     }
-    let besides = Besides { segments: options.segments, accesses: false };
+    let manifest = &replayer.recording().manifest;
+    let learns = (manifest.level == Level::Atomics).then(|| manifest.program.path.as_path().to_owned());
+    let besides = Besides { segments: options.segments, accesses: learns.is_some() };
     let hunt = search(replayer, &report, options, besides)?;
     if let Some(signal) = hunt.interrupted {
         return Ok(Err(ended_by(signal)));
+    }
+    if let Some(program) = learns {
+        remember(&program, &hunt, options.quiet)?;
     }
     let report = Report::new(&hunt.found, &report);
     let known = KnownRaces::new(&hunt, &report);
     // Where they can't be kept, they are looked for again when one of them is wanted.
     let _ = known.keep(folder);
     Ok(Ok((report, known)))
+}
+
+/// Has later recordings of a program order what was found in one at the level of atomics.
+fn remember(program: &Path, hunt: &Hunt, quiet: bool) -> Result<()> {
+    let runtime = embedded::runtime()?;
+    let mut learnt = Learnt::load(&runtime, program);
+    let new = learnt.add(hunt.learnt.iter().copied());
+    if new > 0 {
+        learnt.save(&runtime, program).context("keep what was learnt")?;
+        if !quiet {
+            message::say(format_args!("{new} more accesses are ordered in later recordings at the level of atomics"));
+        }
+    }
+    Ok(())
 }
 
 fn ended_by(signal: i32) -> u8 {

@@ -48,7 +48,7 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     };
     let mut learnt = match level {
         Level::Sync => Learnt::default(),
-        Level::Atomics => Learnt::load(&runtime, &program.path),
+        Level::Atomics => Learnt::load(&runtime, &program.executable),
     };
     let once = |learnt: &Learnt| {
         let options_of_session = RecordOptions {
@@ -72,7 +72,7 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     let mut recorded = once(&learnt)?;
     if options.learn {
         learn::until_ordered(&mut learnt, &folder, options.quiet, |learnt| {
-            learnt.save(&runtime, &program.path).context("keep what was learnt")?;
+            learnt.save(&runtime, &program.executable).context("keep what was learnt")?;
             empty(&folder)?;
             recorded = once(learnt)?;
             Ok(())

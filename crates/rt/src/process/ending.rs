@@ -6,7 +6,7 @@ use super::check_complete;
 use crate::replay::{self, turn};
 use crate::runtime::{self, Mode};
 use crate::{chunk, outside, races, record, thread, writer};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use relive_order::Kind;
 use relive_sys::{proc, syscall};
 use relive_trace::control::turn as state;
@@ -49,7 +49,9 @@ pub fn ended() {
                 runtime::leave_process();
             }
         }
-        Mode::Replay if has_more() => ENDS_LATER.store(true, Ordering::Relaxed),
+        Mode::Replay if has_more() => {
+            ENDS_LATER.store(thread::current_if_known().map_or(NONE, |t| t.index), Ordering::Relaxed);
+        }
         Mode::Replay => wait_for_all(),
     }
 }
@@ -66,11 +68,13 @@ fn has_more() -> bool {
     thread::current_if_known().is_some_and(|t| ends(t.index) && t.replay.events() < t.replay.total())
 }
 
-static ENDS_LATER: AtomicBool = AtomicBool::new(false);
+/// The thread that ends the process, once it has done all that was recorded of it.
+static ENDS_LATER: AtomicU32 = AtomicU32::new(NONE);
 
 /// The calling thread of a replay has done all that was recorded of it: if the process was at its end, it is so now.
 pub fn has_done_all() {
-    if ENDS_LATER.swap(false, Ordering::Relaxed) {
+    let me = thread::current_if_known().map_or(NONE, |t| t.index);
+    if me != NONE && ENDS_LATER.compare_exchange(me, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         wait_for_all();
     }
 }

@@ -8,8 +8,10 @@ use crate::decode::Instruction;
 pub(super) const NONE: u8 = 16;
 const RSP: u8 = 4;
 const LOCK: u8 = 0xF0;
-/// Prefixes: segments with a base of their own, and short addresses.
-const ELSEWHERE: [u8; 3] = [0x64, 0x65, 0x67];
+/// Prefixes: the segment of what nobody uses, and short addresses.
+const ELSEWHERE: [u8; 2] = [0x65, 0x67];
+/// The prefix of a thread's own storage, which others may reach by its address.
+const OWN: u8 = 0x64;
 
 /// An operand in memory: `base + index * scale + distance`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Operand {
     pub(super) index: u8,
     pub(super) scale: u8,
     pub(super) relative: bool,
+    /// From the thread pointer besides.
+    own: bool,
 }
 
 /// Such an instruction.
@@ -33,8 +37,8 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// The instruction at the start of `code`, if it is one of these: behind a lock prefix, or `xchg` with memory. Those
-    /// whose memory is found by a segment, which is a thread's own, are not, nor those that are there for their fence alone.
+    /// The instruction at the start of `code`, if it is one of these: behind a lock prefix, or `xchg` with memory. Those that
+    /// are there for their fence alone are not.
     pub fn at(code: &[u8]) -> Option<Self> {
         let found = Instruction::at(code)?;
         let prefixes = &code[..found.opcode_at];
@@ -107,8 +111,9 @@ impl Operand {
     fn of(found: &Instruction, code: &[u8], operands: u8) -> Option<Self> {
         let (mode, rest) = (operands >> 6, operands & 7);
         let mut at = found.opcode_at + if found.map == 0 { 2 } else { 3 };
-        let mut operand =
-            Self { distance: 0, base: rest | (found.rex & 1) << 3, index: NONE, scale: 1, relative: false };
+        let own = code[..found.opcode_at].contains(&OWN);
+        let base = rest | (found.rex & 1) << 3;
+        let mut operand = Self { distance: 0, base, index: NONE, scale: 1, relative: false, own };
         let mut bare = rest == 5;
         if rest == RSP {
             let byte = *code.get(at)?;
@@ -136,7 +141,8 @@ impl Operand {
     pub(super) fn address(&self, register: impl Fn(usize) -> u64) -> usize {
         let value = |number: u8| if number == NONE { 0 } else { register(usize::from(number)) };
         let index = value(self.index).wrapping_mul(u64::from(self.scale));
-        value(self.base).wrapping_add(index).wrapping_add_signed(self.distance) as usize
+        let own = if self.own { crate::tls::thread_pointer() as u64 } else { 0 };
+        value(self.base).wrapping_add(index).wrapping_add_signed(self.distance).wrapping_add(own) as usize
     }
 }
 
@@ -151,14 +157,15 @@ mod tests {
     }
 
     #[test]
-    fn fences_registers_and_a_threads_own_memory_are_none() {
+    fn fences_and_registers_are_none() {
         assert!(is_locked(&[0xF0, 0x0F, 0xC1, 0x47, 0x10]), "lock xadd [rdi + 16], eax");
         assert!(is_locked(&[0x87, 0x06]), "xchg [rsi], eax");
         assert!(is_locked(&[0xF0, 0x48, 0x0F, 0xC7, 0x0F]), "lock cmpxchg16b [rdi]");
         assert!(is_locked(&[0xF0, 0x83, 0x44, 0x24, 0x08, 0x01]), "lock add [rsp + 8], 1");
         assert!(!is_locked(&[0xF0, 0x83, 0x0C, 0x24, 0x00]), "lock or [rsp], 0");
         assert!(!is_locked(&[0x87, 0xC6]), "xchg esi, eax");
-        assert!(!is_locked(&[0x64, 0xF0, 0x0F, 0xB1, 0x0F]), "lock cmpxchg fs:[rdi], ecx");
+        assert!(is_locked(&[0x64, 0xF0, 0x0F, 0xB1, 0x0F]), "lock cmpxchg fs:[rdi], ecx");
+        assert!(!is_locked(&[0x65, 0xF0, 0x0F, 0xB1, 0x0F]), "lock cmpxchg gs:[rdi], ecx");
         assert!(!is_locked(&[0x0F, 0xC1, 0x07]), "xadd [rdi], eax");
         assert!(!is_locked(&[0xF0, 0x8B, 0x07]), "no instruction");
     }
