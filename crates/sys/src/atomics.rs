@@ -23,6 +23,8 @@ mod held;
 mod locked;
 mod pieces;
 mod sites;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use crate::saved::Saved;
 pub use held::Held;

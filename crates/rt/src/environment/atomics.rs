@@ -5,11 +5,12 @@
 //! (`relive_sys::atomics`). As with every event the timestamp is taken while the effect is
 //! exclusive: in a recording a lock is held from the one call to the other, which goes by the
 //! address of what the instruction changes, and guards the clock. In a replay the first call
-//! waits for the turn, the second completes the event.
+//! waits for the turn, the second completes the event. Accesses that were learnt to race are
+//! treated alike.
 //!
 //! libc and its loader are left alone: what they change so is their own, and their functions
 //! are events as wholes. So is code that a process makes itself, because nobody knows when it
-//! is complete. Plain loads and stores of the same memory are no events.
+//! is complete.
 
 use super::taking_part;
 use crate::object;
@@ -28,8 +29,10 @@ use relive_sys::tls;
 use relive_trace::accesses::key;
 use relive_trace::control::{ACCESSES_MAX, flag};
 
-/// What lies in one piece of so many bytes is one object: no such instruction changes more.
-const OBJECT_BYTES: usize = 16;
+/// What lies in one piece of so many bytes is one object. Those that reach from one into the next are ordered by the first:
+/// pieces as long as lines of the cache are crossed by few accesses, and what lies in one line is handed over as a whole
+/// anyway.
+const OBJECT_BYTES: usize = 64;
 const CLOCKS: usize = 1 << 12;
 
 /// Clocks of a recording, by a hash of the object's address; to share one only adds order.

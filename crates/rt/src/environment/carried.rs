@@ -39,7 +39,8 @@ pub enum What {
     Signals,
     /// The end of a process, which may come of either.
     Ends,
-    /// A word that threads wait at: no event, because a replay waits there itself.
+    /// A word that threads wait at: no event, because a replay waits there itself, but at the level of atomics
+    /// (`words.rs`).
     Word,
 }
 

@@ -207,10 +207,10 @@ pub unsafe fn patch(places: &Places, range: &Range<usize>, file: &File, offset: 
     tally
 }
 
-/// Whether a file is the C library or its loader.
+/// Whether a file is the C library, a part of it, or its loader.
 pub fn is_libc(fd: u32) -> bool {
     const PATH_MAX: usize = 4096;
-    const NAMES: [&[u8]; 3] = [b"libc.so.", b"libc-", b"ld-linux-"];
+    const NAMES: [&[u8]; 5] = [b"libc.so.", b"libc-", b"libpthread", b"ld-linux-", b"ld-2."];
     let mut path = [0; PATH_MAX];
     let name = syscall::path_of(fd, &mut path).and_then(|path| path.rsplit(|&byte| byte == b'/').next());
     name.is_some_and(|name| NAMES.iter().any(|known| name.starts_with(known)))
