@@ -23,7 +23,7 @@ mod held;
 mod locked;
 mod pieces;
 mod sites;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 pub use crate::saved::Saved;

@@ -5,14 +5,14 @@
 //! knows nothing of recording.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
-pub mod atomics;
 pub mod barrier;
 pub mod lock;
 pub mod primitive;
-pub(crate) mod room;
 pub mod rounds;
 pub mod wake;
 
+#[cfg(not(loom))]
+pub mod atomics;
 #[cfg(not(loom))]
 mod bytes;
 #[cfg(not(loom))]
@@ -45,7 +45,10 @@ pub mod proc;
 #[cfg(not(loom))]
 pub mod processor;
 #[cfg(not(loom))]
+pub(crate) mod room;
+#[cfg(not(loom))]
 pub mod saved;
+#[cfg(not(loom))]
 pub mod signal;
 #[cfg(not(loom))]
 pub mod sites;

@@ -24,7 +24,6 @@ unsafe impl Sync for Held {}
 
 impl Held {
     /// A free one.
-    #[cfg(not(loom))]
     pub const fn new() -> Self {
         Self { state: AtomicU32::new(FREE), value: UnsafeCell::new(0) }
     }
@@ -52,14 +51,13 @@ impl Held {
     }
 }
 
-#[cfg(not(loom))]
 impl Default for Held {
     fn default() -> Self {
         Self::new()
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::Held;
 
