@@ -10,7 +10,7 @@ static _Atomic(uint64_t) eight;
 static _Atomic(uint32_t) four[16];
 static _Atomic(uint16_t) two;
 static _Atomic(uint8_t) one;
-static unsigned bits;
+static unsigned bits, table[2];
 static unsigned __int128 sixteen __attribute__((aligned(16)));
 static _Atomic(uint64_t) *on_stack;
 static int rounds;
@@ -40,6 +40,22 @@ static uint64_t by_hand(uint64_t value)
     return fold(fold(fold(old + carry, first ^ (uint64_t)second << 32), below + 2 * was), seen_low ^ seen_high);
 }
 
+// Short instructions right where the table of a switch leads to, and right behind them.
+__attribute__((noinline)) static uint64_t by_table(unsigned which, unsigned *at)
+{
+    unsigned old = which;
+    switch (which) {
+    case 0: __asm__ volatile("lock incl (%0)" : : "r"(at) : "memory", "cc"); return 11;
+    case 1: __asm__ volatile("lock decl (%0)" : : "r"(at) : "memory", "cc"); __attribute__((fallthrough));
+    case 2: __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory"); __attribute__((fallthrough));
+    case 3: __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory"); return old;
+    case 4: __asm__ volatile("lock negl (%0)" : : "r"(at) : "memory", "cc"); __attribute__((fallthrough));
+    case 5: __asm__ volatile("lock notl (%0)" : : "r"(at) : "memory", "cc"); return 13;
+    case 6: return *(volatile unsigned *)&old * 3;
+    default: __asm__ volatile("lock xadd %0, (%1)" : "+r"(old) : "r"(at) : "memory", "cc"); return old;
+    }
+}
+
 static void *worker(void *argument)
 {
     uint64_t who = (uint64_t)(uintptr_t)argument, hash = who;
@@ -55,6 +71,7 @@ static void *worker(void *argument)
         hash = fold(hash, atomic_compare_exchange_strong(&four[round % 16], &expected, (uint32_t)hash));
         hash = fold(hash, expected);
         hash = fold(hash, by_hand(value));
+        hash = fold(hash, by_table((unsigned)(value % 9), &table[value % 2]));
         if (round % 32 == 0)
             jitter();
     }

@@ -59,7 +59,9 @@ fn every_entry_is_exported_by_glibc_or_libstdcxx_and_stands_once() {
 #[test]
 fn families_have_the_names_that_events_have() {
     let ours: BTreeSet<_> = Family::ALL.iter().map(|family| family.name()).collect();
-    let events: BTreeSet<_> = relive_order::Kind::ALL.iter().map(|kind| kind.family().name()).collect();
+    // What instructions do by themselves has no symbol.
+    let by_calls = relive_order::Kind::ALL.iter().filter(|&&kind| kind != relive_order::Kind::Atomic);
+    let events: BTreeSet<_> = by_calls.map(|kind| kind.family().name()).collect();
     assert_eq!(ours, events);
 }
 

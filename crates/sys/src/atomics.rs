@@ -19,15 +19,15 @@
 //! A piece belongs to its instruction: signals find a thread there as in our own code,
 //! because between the calls the instruction is ordered, and not yet run.
 
+mod access;
 mod held;
-mod locked;
 mod pieces;
 mod sites;
 #[cfg(test)]
 mod tests;
 
 pub use crate::saved::Saved;
+pub use access::{Access, Operand};
 pub use held::Held;
-pub use locked::{Accessing, Locked, Operand};
 pub use pieces::{Changed, change, copy_of, forget, is_ordered, operand, original, piece_of, place};
 pub use sites::{Site, at, find, join, settle};

@@ -47,20 +47,18 @@ impl Machine for Saved {
 /// What such a routine calls.
 pub type Handler = unsafe extern "C" fn(saved: *mut Saved);
 
+/// The beginning of a function in assembly that the library has for itself.
+macro_rules! begins {
+    ($name:literal) => {
+        concat!(".globl ", $name, "\n.hidden ", $name, "\n.type ", $name, ",@function\n", $name, ":\n.cfi_startproc\n")
+    };
+}
+
 /// A routine of this name, which calls what `handler` holds.
 macro_rules! routine {
     ($name:literal) => {
         concat!(
-            ".globl ",
-            $name,
-            "\n.hidden ",
-            $name,
-            "\n.type ",
-            $name,
-            ",@function\n",
-            $name,
-            ":\n",
-            ".cfi_startproc\n",
+            $crate::saved::begins!($name),
             "pushfq\n.cfi_adjust_cfa_offset 8\n",
             "push r15\n.cfi_adjust_cfa_offset 8\n",
             "push r14\n.cfi_adjust_cfa_offset 8\n",
@@ -119,4 +117,4 @@ macro_rules! routine {
     };
 }
 
-pub(crate) use routine;
+pub(crate) use {begins, routine};

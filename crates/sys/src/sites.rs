@@ -58,16 +58,7 @@ macro_rules! arguments {
 macro_rules! routine {
     ($name:literal, $compare:literal) => {
         concat!(
-            ".globl ",
-            $name,
-            "\n.hidden ",
-            $name,
-            "\n.type ",
-            $name,
-            ",@function\n",
-            $name,
-            ":\n",
-            ".cfi_startproc\n",
+            $crate::saved::begins!($name),
             ".cfi_def_cfa rsp, 0\n",
             ".cfi_register rip, rcx\n",
             // The program's red zone.

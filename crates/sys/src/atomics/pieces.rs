@@ -4,7 +4,7 @@
 //! what each one is stands in front of it: so a handler finds them without a lock, while
 //! other threads map libraries.
 
-use super::locked::{Accessing, Operand};
+use super::access::{Access, Operand};
 use super::sites::{Site, TRAP_BYTES};
 use crate::decode::Instruction;
 use crate::room::JUMP_BYTES;
@@ -63,11 +63,7 @@ global_asm!(saved::routine!("relive_atomic_enter"), handler = sym ENTER);
 global_asm!(saved::routine!("relive_atomic_leave_whole"), handler = sym LEAVE);
 // Where there is a lock, to free it is all that is to be done: no flag changes by that.
 global_asm!(
-    ".globl relive_atomic_leave",
-    ".hidden relive_atomic_leave",
-    ".type relive_atomic_leave,@function",
-    "relive_atomic_leave:",
-    ".cfi_startproc",
+    saved::begins!("relive_atomic_leave"),
     "push rcx",
     ".cfi_adjust_cfa_offset 8",
     "mov rcx, qword ptr [rip + {slot}]",
@@ -115,10 +111,15 @@ fn keep(code: &Range<usize>, pieces: &Range<usize>) -> bool {
     true
 }
 
+/// Rows that were used, most often none: handlers and watched accesses ask each time.
+fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().take_while(|row| row.pieces[0].load(Ordering::Relaxed) != 0)
+}
+
 /// The code in a range is no more.
 pub fn forget(gone: &Range<usize>) {
     let meets = |code: Range<usize>| code.start < gone.end && gone.start < code.end;
-    for row in ROWS.iter().filter(|row| meets(range(&row.code))) {
+    for row in rows().filter(|row| meets(range(&row.code))) {
         row.code[0].store(0, Ordering::Release);
     }
 }
@@ -132,7 +133,7 @@ unsafe fn head(piece: usize) -> &'static Head {
 
 /// The piece around a place in it.
 fn around(place: usize) -> Option<&'static Head> {
-    let row = ROWS.iter().find(|row| range(&row.pieces).contains(&place) && range(&row.code).start != 0)?;
+    let row = rows().find(|row| range(&row.pieces).contains(&place) && range(&row.code).start != 0)?;
     debug_assert!(row.pieces[0].load(Ordering::Relaxed).is_multiple_of(PIECE_BYTES));
     // SAFETY: it lies in a row.
     Some(unsafe { head(place & !(PIECE_BYTES - 1)) })
@@ -140,7 +141,7 @@ fn around(place: usize) -> Option<&'static Head> {
 
 /// The last piece whose instruction begins at or before `place`, with its address.
 fn before(place: usize) -> Option<(usize, &'static Head)> {
-    let row = ROWS.iter().find(|row| range(&row.code).contains(&place))?;
+    let row = rows().find(|row| range(&row.code).contains(&place))?;
     let pieces = range(&row.pieces);
     // SAFETY: so many pieces stand in a row.
     let at = |index: usize| unsafe { head(pieces.start + index * PIECE_BYTES) };
@@ -371,7 +372,7 @@ unsafe fn write(site: &Site, next: Option<usize>, start: usize, code: &[u8], pie
     let [before, after] = site.room.map(usize::from);
     let behind = place + usize::from(site.length);
     let end = next.unwrap_or(site.end());
-    let mut operand = Accessing::at(&code[place..])?.operand;
+    let mut operand = Access::at(&code[place..])?.operand;
     if operand.relative {
         operand.distance += (start + behind) as i64;
     }

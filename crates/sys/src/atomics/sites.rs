@@ -2,7 +2,7 @@
 //!
 //! Apart from changing them because it looks at a file, not at a process.
 
-use super::locked::{Accessing, Locked};
+use super::access::Access;
 use crate::decode::Instruction;
 use crate::frames::{Found, Known};
 use crate::outside::Outside;
@@ -69,7 +69,7 @@ pub fn find(code: &[u8], offset: usize, known: &mut Known<'_>, mut visit: impl F
         };
         let Found::At(start) = found else { return };
         let Some(place) = start.checked_sub(offset).filter(|&place| last != Some(place)) else { return };
-        let Some(locked) = Locked::at(&code[place..]) else { return };
+        let Some(locked) = Access::indivisible_at(&code[place..]) else { return };
         last = Some(place);
         visit(finding.site(code, offset, known, place, locked.length));
     });
@@ -86,7 +86,7 @@ pub fn at(
 ) {
     let mut finding = Finding { decided: 0..0, switches: false, behind: 0 };
     for place in places {
-        let Some(access) = code.get(place..).and_then(Accessing::at) else { continue };
+        let Some(access) = code.get(place..).and_then(Access::at) else { continue };
         let opcode = Instruction::at(&code[place..]).map_or(0, |found| found.opcode_at);
         if known.with_opcode(offset + place + opcode) != Found::At(offset + place) {
             continue;
@@ -152,7 +152,7 @@ fn each_suspect(code: &[u8], mut visit: impl FnMut(usize)) {
     const LOCK: u8 = 0xF0;
     for (at, &byte) in code.iter().enumerate() {
         // Whatever stands before it.
-        let is_one = || Locked::at(&code[at..]).is_some();
+        let is_one = || Access::indivisible_at(&code[at..]).is_some();
         match byte {
             0x86 | 0x87 if is_one() => visit(at),
             LOCK if is_one() => {
@@ -233,7 +233,7 @@ fn is_plain(code: &[u8], range: Range<usize>, alone: bool) -> bool {
     let mut at = range.start;
     while at < range.end {
         let Some(found) = Instruction::at(&code[at..]) else { return false };
-        if Outside::at(&code[at..]).is_some() || alone && Locked::at(&code[at..]).is_some() {
+        if Outside::at(&code[at..]).is_some() || alone && Access::indivisible_at(&code[at..]).is_some() {
             return false;
         }
         at += found.length;

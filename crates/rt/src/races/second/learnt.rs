@@ -7,7 +7,7 @@
 use crate::races::ledger::Ledger;
 use crate::{runtime, translation};
 use alloc::collections::BTreeSet;
-use relive_sys::atomics::Locked;
+use relive_sys::atomics::Access;
 use relive_sys::frames::File;
 use relive_sys::{maps, syscall};
 use relive_trace::accesses::key;
@@ -39,7 +39,7 @@ impl Learnt {
             let at = ip as usize - range.start + offset;
             let bytes = file.bytes();
             // Ordered as it is.
-            if bytes.get(at..).and_then(Locked::at).is_none() {
+            if bytes.get(at..).and_then(Access::indivisible_at).is_none() {
                 self.ledger.append(&[word::LEARNT, key(bytes.len() as u64, bytes), at as u64]);
             }
             drop(file);

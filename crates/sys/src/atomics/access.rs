@@ -1,4 +1,4 @@
-//! Which instructions change memory indivisibly, and which memory they name.
+//! Which memory an instruction names, and whether it changes it indivisibly.
 //!
 //! Apart because it is about their encoding alone.
 
@@ -27,24 +27,36 @@ pub struct Operand {
     own: bool,
 }
 
-/// Such an instruction.
+/// An instruction with one operand in memory, which may run elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Locked {
+pub struct Access {
     /// Its bytes.
     pub length: usize,
-    /// What it changes.
+    /// What it accesses.
     pub operand: Operand,
 }
 
-impl Locked {
-    /// The instruction at the start of `code`, if it is one of these: behind a lock prefix, or `xchg` with memory. Those that
-    /// are there for their fence alone are not.
+impl Access {
+    /// The instruction at the start of `code`, if it is one of these: of those with the older encodings, and neither a call
+    /// nor a jump.
     pub fn at(code: &[u8]) -> Option<Self> {
-        let found = Instruction::at(code)?;
-        let prefixes = &code[..found.opcode_at];
-        let operands = found.operands.filter(|operands| operands >> 6 != 3)?;
-        let indivisible = if prefixes.contains(&LOCK) { may_be_locked(&found, operands) } else { exchanges(&found) };
-        if !indivisible || prefixes.iter().any(|prefix| ELSEWHERE.contains(prefix)) {
+        let (found, operands) = with_memory(code)?;
+        let part = operands >> 3 & 7;
+        let names_memory = match (found.map, found.opcode) {
+            (0, 0x8D | 0x8F) | (1, 0x00 | 0x01 | 0x0D | 0x18..=0x1F | 0xAE) => false,
+            (0, 0xFF) => matches!(part, 0 | 1 | 6),
+            (map, _) => map < 2,
+        };
+        let operand = Operand::of(&found, code, operands).filter(|_| names_memory)?;
+        Some(Self { length: found.length, operand })
+    }
+
+    /// The same if it is indivisible: behind a lock prefix, or `xchg` with memory. Those that are there for their fence alone
+    /// are not.
+    pub fn indivisible_at(code: &[u8]) -> Option<Self> {
+        let (found, operands) = with_memory(code)?;
+        let is_locked = code[..found.opcode_at].contains(&LOCK);
+        if !if is_locked { may_be_locked(&found, operands) } else { exchanges(&found) } {
             return None;
         }
         let operand = Operand::of(&found, code, operands)?;
@@ -52,33 +64,13 @@ impl Locked {
     }
 }
 
-/// An instruction with one operand in memory, which may run elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accessing {
-    /// Its bytes.
-    pub length: usize,
-    /// What it accesses.
-    pub operand: Operand,
-}
-
-impl Accessing {
-    /// The instruction at the start of `code`, if it is one of these: of those with the older encodings, and neither a call
-    /// nor a jump.
-    pub fn at(code: &[u8]) -> Option<Self> {
-        let found = Instruction::at(code)?;
-        let operands = found.operands.filter(|operands| operands >> 6 != 3)?;
-        let part = operands >> 3 & 7;
-        let names_memory = match (found.map, found.opcode) {
-            (0, 0x8D | 0x8F) | (1, 0x00 | 0x01 | 0x0D | 0x18..=0x1F | 0xAE) => false,
-            (0, 0xFF) => matches!(part, 0 | 1 | 6),
-            (map, _) => map < 2,
-        };
-        let prefixes = &code[..found.opcode_at];
-        if !names_memory || prefixes.iter().any(|prefix| ELSEWHERE.contains(prefix)) {
-            return None;
-        }
-        Some(Self { length: found.length, operand: Operand::of(&found, code, operands)? })
-    }
+/// The instruction at the start of `code`, and the byte that names its operands, if one of them lies in memory that can be
+/// found.
+fn with_memory(code: &[u8]) -> Option<(Instruction, u8)> {
+    let found = Instruction::at(code)?;
+    let operands = found.operands.filter(|operands| operands >> 6 != 3)?;
+    let is_elsewhere = code[..found.opcode_at].iter().any(|prefix| ELSEWHERE.contains(prefix));
+    (!is_elsewhere).then_some((found, operands))
 }
 
 /// `xchg`, which is indivisible by itself.
@@ -148,12 +140,12 @@ impl Operand {
 
 #[cfg(test)]
 mod tests {
-    use super::Locked;
+    use super::Access;
     use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind, Register};
     use proptest::prelude::*;
 
     fn is_locked(code: &[u8]) -> bool {
-        Locked::at(code).is_some()
+        Access::indivisible_at(code).is_some()
     }
 
     #[test]
@@ -198,7 +190,7 @@ mod tests {
             rest in prop::collection::vec(any::<u8>(), 10),
         ) {
             let code: Vec<u8> = [0xF0].into_iter().chain(rex).chain(opcode).chain(rest).collect();
-            if let Some(locked) = Locked::at(&code) {
+            if let Some(locked) = Access::indivisible_at(&code) {
                 let mut operand = locked.operand;
                 if operand.relative {
                     operand.distance += 0x10_0000 + locked.length as i64;
