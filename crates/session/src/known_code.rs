@@ -11,101 +11,96 @@
 
 use crate::launch::Runtime;
 use crate::shared::Shared;
-use relive_trace::control::{KNOWN_CODE, KNOWN_WORDS};
-use relive_trace::known::{KnownCode, KnownPiece};
+use relive_trace::control::{Control, flag};
+use relive_trace::known::{Known, KnownCode};
 use relive_trace::reader::checksum;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-const MAGIC: [u8; 8] = *b"RLVKNOW\x01";
+const MAGIC: [u8; 8] = *b"RLVKNOW\x02";
 /// Magic and checksum.
 const HEAD_BYTES: usize = 16;
 /// Which table, how many words, and the key.
 const PIECE_BYTES: usize = 16;
-const TABLES: usize = 2;
-/// How much of a table is filled from the file: what a session finds must have room.
-const LOADED_MAX: usize = KNOWN_CODE / 4 * 3;
 
-/// The file, and how much of it a session began with.
+/// The tables that have a file of their own, and its name.
+type Tables = fn(&Control) -> Vec<&KnownCode>;
+const ALWAYS: (&str, Tables) = ("known", |control| vec![&control.code, &control.instructions]);
+/// Those of the level of atomics alone: there is more to know, and most sessions have no use for it.
+const ATOMICS: (&str, Tables) = ("known-atomics", |control| vec![&control.indivisible]);
+
+/// The files of a session.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    path: Option<PathBuf>,
+    files: Vec<KeptFile>,
+}
+
+/// One of them, and how much of it the session began with.
+#[derive(Debug)]
+struct KeptFile {
+    path: PathBuf,
+    tables: Tables,
     pieces: usize,
 }
 
 impl Kept {
-    /// Lays what the file holds into the memory of a session that has not begun.
+    /// Lays what the files hold into the memory of a session that has not begun.
     pub(crate) fn load(runtime: &Runtime, shared: &Shared) -> Self {
-        let path = path(runtime);
-        let bytes = path.as_ref().and_then(|path| fs::read(path).ok()).unwrap_or_default();
-        let pieces = lay(&bytes, tables(shared));
-        Self { path, pieces }
+        let control = shared.control();
+        let wanted = [Some(ALWAYS), (control.flags & flag::ATOMICS != 0).then_some(ATOMICS)];
+        let load = |(name, tables): (&str, Tables)| {
+            let path = path(runtime, name)?;
+            let pieces = lay(&fs::read(&path).unwrap_or_default(), &tables(control));
+            Some(KeptFile { path, tables, pieces })
+        };
+        Self { files: wanted.into_iter().flatten().filter_map(load).collect() }
     }
 
-    /// Writes the file again if the session found something.
+    /// Writes those files again for which the session found something.
     pub(crate) fn save(&self, shared: &Shared) {
-        let Some(path) = &self.path else { return };
-        let all = in_order(tables(shared));
-        if all.len() > self.pieces {
-            // Without it the next session looks through the code again.
-            let _ = replace(path, &written(&all));
+        for file in &self.files {
+            let all = in_order(&(file.tables)(shared.control()));
+            if all.len() > file.pieces {
+                // Without it the next session looks through the code again.
+                let _ = replace(&file.path, &written(&all));
+            }
         }
     }
 }
 
-/// Lays what a file holds into the tables; how many pieces.
-fn lay(bytes: &[u8], tables: [&KnownCode; TABLES]) -> usize {
-    let mut laid = [0; TABLES];
+/// Lays what a file holds into the tables, up to where what the session finds must have room; how many pieces.
+fn lay(bytes: &[u8], tables: &[&KnownCode]) -> usize {
     read(bytes, |table, key, words| {
-        let (Some(known), Some(laid)) = (tables.get(table), laid.get_mut(table)) else { return false };
-        let has_room = *laid < LOADED_MAX && known.lay(key, words.iter().copied());
-        *laid += usize::from(has_room);
-        has_room
+        tables.get(table).is_some_and(|known| !known.is_nearly_full() && known.lay(key, words.iter().copied()))
     })
 }
 
 /// All that is known, with its table's number: what the session used comes first, so that the rest finds no room when
 /// the file is read, once there is too much of it.
-fn in_order(tables: [&KnownCode; TABLES]) -> Vec<(usize, &KnownPiece)> {
-    let numbered = tables.into_iter().enumerate();
-    let all = numbered.flat_map(|(number, known)| used(known).map(move |piece| (number, piece)));
-    let mut all: Vec<_> = all.filter(|(_, piece)| is_ready(piece)).collect();
-    all.sort_by_key(|(_, piece)| piece.is_used.load(Relaxed) == 0);
+fn in_order<'a>(tables: &[&'a KnownCode]) -> Vec<(usize, Known<'a>)> {
+    let numbered = tables.iter().enumerate();
+    let mut all: Vec<_> = numbered.flat_map(|(number, table)| table.all().map(move |known| (number, known))).collect();
+    all.sort_by_key(|(_, known)| !known.is_used);
     all
 }
 
-/// The rest of a table was never touched, and need not be now.
-fn used(known: &KnownCode) -> impl Iterator<Item = &KnownPiece> {
-    known.pieces.iter().take_while(|piece| piece.key.load(Acquire) != 0)
-}
-
-fn is_ready(piece: &KnownPiece) -> bool {
-    piece.is_ready.load(Acquire) != 0
-}
-
-fn tables(shared: &Shared) -> [&KnownCode; TABLES] {
-    let control = shared.control();
-    [&control.code, &control.instructions]
-}
-
 /// Beside the starter, by the versions of both files.
-fn path(runtime: &Runtime) -> Option<PathBuf> {
+fn path(runtime: &Runtime, name: &str) -> Option<PathBuf> {
     let version = |path: &Path| Some(path.file_name()?.to_str()?.split_once('-')?.1.split('.').next()?.to_owned());
-    let name = format!("known-{}-{}", version(&runtime.starter)?, version(&runtime.library)?);
+    let name = format!("{name}-{}-{}", version(&runtime.starter)?, version(&runtime.library)?);
     Some(runtime.starter.with_file_name(name))
 }
 
-fn written(pieces: &[(usize, &KnownPiece)]) -> Vec<u8> {
+fn written(all: &[(usize, Known<'_>)]) -> Vec<u8> {
     let mut body = Vec::new();
-    for &(table, piece) in pieces {
-        let words = &piece.words[..(piece.count.load(Relaxed) as usize).min(KNOWN_WORDS)];
-        body.extend_from_slice(&(table as u32).to_le_bytes());
-        body.extend_from_slice(&(words.len() as u32).to_le_bytes());
-        body.extend_from_slice(&piece.key.load(Relaxed).to_le_bytes());
-        body.extend(words.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()));
+    for (table, known) in all {
+        body.extend_from_slice(&(*table as u32).to_le_bytes());
+        body.extend_from_slice(&(known.words.len() as u32).to_le_bytes());
+        body.extend_from_slice(&known.key.to_le_bytes());
+        body.extend(known.words.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()));
     }
     let sum = checksum(&body[..]).unwrap_or_default();
     [&MAGIC[..], &sum.to_le_bytes(), &body].concat()
@@ -123,8 +118,7 @@ fn read(bytes: &[u8], mut lay: impl FnMut(usize, u64, &[u32]) -> bool) -> usize 
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let key = u64::from(number(8)) | u64::from(number(12)) << 32;
         let Some((words, rest)) = rest.split_at_checked((number(4) as usize).saturating_mul(4)) else { break };
-        let words: Vec<u32> =
-            words.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+        let words: Vec<u32> = words.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
         taken += usize::from(lay(number(0) as usize, key, &words));
         body = rest;
     }
@@ -144,27 +138,10 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{KNOWN_CODE, LOADED_MAX, in_order, lay, read, replace, written};
-    use relive_trace::known::{KnownCode, KnownPiece};
-    use std::sync::atomic::Ordering::Relaxed;
-    use std::sync::atomic::{AtomicU32, AtomicU64};
-
-    fn piece(key: u64, words: &[u32]) -> KnownPiece {
-        KnownPiece {
-            key: AtomicU64::new(key),
-            is_ready: AtomicU32::new(1),
-            count: AtomicU32::new(words.len() as u32),
-            is_used: AtomicU32::new(0),
-            words: std::array::from_fn(|at| AtomicU32::new(words.get(at).copied().unwrap_or(0))),
-        }
-    }
-
-    /// Too large for a stack.
-    fn known() -> Box<KnownCode> {
-        Box::new(KnownCode {
-            pieces: std::array::from_fn(|_| KnownPiece { is_ready: AtomicU32::new(0), ..piece(0, &[]) }),
-        })
-    }
+    use super::{HEAD_BYTES, PIECE_BYTES, in_order, lay, read, replace, written};
+    use relive_trace::control::KNOWN_CODE;
+    use relive_trace::known::KnownCode;
+    use std::iter;
 
     fn taken(bytes: &[u8]) -> Vec<(usize, u64, Vec<u32>)> {
         let mut all = Vec::new();
@@ -178,9 +155,13 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_and_nothing_of_what_is_damaged() {
-        let pieces = [piece(7, &[1, 2, 3]), piece(u64::MAX, &[])];
-        let bytes = written(&[(1, &pieces[0]), (0, &pieces[1])]);
-        assert_eq!(taken(&bytes), [(1, 7, vec![1, 2, 3]), (0, u64::MAX, vec![])]);
+        static ONE: KnownCode = KnownCode::NOTHING;
+        static OTHER: KnownCode = KnownCode::NOTHING;
+        OTHER.remember(7, [1, 2, 3].into_iter());
+        ONE.remember(u64::MAX, iter::empty());
+        let bytes = written(&in_order(&[&ONE, &OTHER]));
+        assert_eq!(bytes.len(), HEAD_BYTES + 2 * PIECE_BYTES + 12);
+        assert_eq!(taken(&bytes), [(0, u64::MAX, vec![]), (1, 7, vec![1, 2, 3])]);
         for at in 0..bytes.len() {
             assert_eq!(taken(&bytes[..at]), [], "cut to {at} bytes");
             let mut damaged = bytes.clone();
@@ -191,27 +172,30 @@ mod tests {
 
     #[test]
     fn a_full_table_leaves_room_for_what_the_next_session_finds() {
-        let (full, one, other) = (known(), known(), known());
+        static FULL: KnownCode = KnownCode::NOTHING;
+        static ONE: KnownCode = KnownCode::NOTHING;
+        static OTHER: KnownCode = KnownCode::NOTHING;
         for key in 1..=KNOWN_CODE as u64 {
-            full.remember(key, std::iter::empty());
+            FULL.remember(key, iter::empty());
         }
-        assert_eq!(lay(&written(&in_order([&full, &other])), [&one, &other]), LOADED_MAX);
-        one.remember(1000, std::iter::empty());
-        assert_eq!(in_order([&one, &other])[0].1.key.load(Relaxed), 1000);
-        assert_eq!(in_order([&one, &other]).len(), LOADED_MAX + 1);
+        let laid = lay(&written(&in_order(&[&FULL, &OTHER])), &[&ONE, &OTHER]);
+        assert_eq!((laid, ONE.is_nearly_full()), (KNOWN_CODE / 4 * 3, true));
+        ONE.remember(1000, iter::empty());
+        assert_eq!(in_order(&[&ONE, &OTHER])[0].1.key, 1000);
+        assert_eq!(in_order(&[&ONE, &OTHER]).len(), laid + 1);
     }
 
     #[test]
     fn what_a_session_used_comes_before_what_it_only_had() {
-        let (one, other) = (known(), known());
+        static ONE: KnownCode = KnownCode::NOTHING;
+        static OTHER: KnownCode = KnownCode::NOTHING;
         for key in 1..=3 {
-            assert!(one.lay(key, [key as u32].into_iter()));
-            assert!(other.lay(10 + key, std::iter::empty()));
+            assert!(ONE.lay(key, [key as u32].into_iter()));
+            assert!(OTHER.lay(10 + key, iter::empty()));
         }
-        one.remember(4, std::iter::empty());
-        assert!(other.recall(12).is_some());
-        let keys: Vec<_> =
-            in_order([&one, &other]).iter().map(|&(table, piece)| (table, piece.key.load(Relaxed))).collect();
+        ONE.remember(4, iter::empty());
+        assert!(OTHER.recall(12).is_some());
+        let keys: Vec<_> = in_order(&[&ONE, &OTHER]).iter().map(|&(table, known)| (table, known.key)).collect();
         assert_eq!(keys, [(0, 4), (1, 12), (0, 1), (0, 2), (0, 3), (1, 11), (1, 13)]);
     }
 

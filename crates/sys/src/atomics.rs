@@ -21,6 +21,7 @@
 
 mod access;
 mod held;
+mod packed;
 mod pieces;
 mod sites;
 #[cfg(test)]
@@ -29,5 +30,6 @@ mod tests;
 pub use crate::saved::Saved;
 pub use access::{Access, Operand};
 pub use held::Held;
+pub use packed::{packed, unpack};
 pub use pieces::{Changed, change, copy_of, forget, is_ordered, operand, original, piece_of, place};
 pub use sites::{Site, at, find, join, settle};

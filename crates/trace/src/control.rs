@@ -30,10 +30,10 @@ pub const PROCESS_SLOTS: usize = 1024;
 pub const SHARED_OBJECTS: usize = 1 << 14;
 /// [`ProcessSlot::state`] while a process uses the slot.
 pub const IN_USE: u32 = 1;
-/// Pieces of code that all processes of a session know what was looked for in, at most, and words about one of them.
-pub const KNOWN_CODE: usize = 64;
+/// Pieces of code that all processes of a session know what was looked for in, at most, and words about all of them.
+pub const KNOWN_CODE: usize = 1024;
 /// See [`KNOWN_CODE`].
-pub const KNOWN_WORDS: usize = 640;
+pub const KNOWN_WORDS: usize = 1 << 18;
 /// Files mapped to be shared and written, at most.
 pub const SHARED_FILES: usize = 2048;
 /// Leaves of the processor's description, at most.
@@ -210,6 +210,8 @@ pub struct Control {
     pub code: KnownCode,
     /// Code that was looked through for instructions that read the outside.
     pub instructions: KnownCode,
+    /// Code that was looked through for instructions that change memory indivisibly.
+    pub indivisible: KnownCode,
     /// What the processor says of itself, where the environment is recorded.
     pub cpuid: Cpuid,
     /// What a replaying process wants to know of its own code.

@@ -21,11 +21,12 @@ use crate::runtime::{self, Mode};
 use crate::thread;
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 use relive_order::{Family, Kind};
 use relive_sys::atomics::{self, Held, Saved, Site};
 use relive_sys::frames::{File, Found, Known};
 use relive_sys::outside::is_libc;
-use relive_sys::tls;
+use relive_sys::{syscall, tls};
 use relive_trace::accesses::key;
 use relive_trace::control::{ACCESSES_MAX, flag};
 
@@ -68,18 +69,15 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
     let range = &file.shown_in(range, offset);
     let mut known = Known::of(file);
     let Some(code) = known.bytes().get(offset..offset + range.len()) else { return };
-    let mut sites: Vec<Site> = Vec::new();
-    atomics::find(code, offset, &mut known, |site| sites.push(site));
     let learnt = learnt(known.bytes(), offset..offset + code.len());
-    if learnt.len() > 0 {
-        atomics::at(code, offset, &mut known, learnt, |site| sites.push(site));
-        sites.sort_unstable_by_key(|site| site.place);
-        sites.dedup_by_key(|site| site.place);
-    }
-    atomics::join(&mut sites);
-    let is_none = |at| known.with_opcode(offset + at) == Found::Nothing;
-    let kept = atomics::settle(code, &mut sites, is_none);
-    sites.truncate(kept);
+    let key = syscall::file_stat(file.descriptor()).map(|stat| learnt.clone().fold(stat.part(range.len(), offset), mixed));
+    let sites = key.and_then(|key| recall(key, code)).unwrap_or_else(|| {
+        let sites = find(code, offset, &mut known, learnt);
+        if let Some(key) = key {
+            remember(key, &sites);
+        }
+        sites
+    });
     // SAFETY: the caller's promise.
     let changed =
         unsafe { atomics::change(range.start, code, &sites, runtime::has_flag(flag::DEBUGGER), [enter, leave]) };
@@ -91,8 +89,50 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
     }
 }
 
+/// The instructions in this part of a file, which begins at an offset of it, and how each can be changed.
+fn find(
+    code: &[u8],
+    offset: usize,
+    known: &mut Known<'_>,
+    learnt: impl ExactSizeIterator<Item = usize>,
+) -> Vec<Site> {
+    let mut sites: Vec<Site> = Vec::new();
+    atomics::find(code, offset, known, |site| sites.push(site));
+    if learnt.len() > 0 {
+        atomics::at(code, offset, known, learnt, |site| sites.push(site));
+        sites.sort_unstable_by_key(|site| site.place);
+        sites.dedup_by_key(|site| site.place);
+    }
+    atomics::join(&mut sites);
+    let is_none = |at| known.with_opcode(offset + at) == Found::Nothing;
+    let kept = atomics::settle(code, &mut sites, is_none);
+    sites.truncate(kept);
+    sites
+}
+
+/// A key that names what was learnt as well.
+fn mixed(key: u64, learnt: usize) -> u64 {
+    const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
+    (key ^ learnt as u64).wrapping_mul(PRIME).rotate_left(29) | 1
+}
+
+/// What another process found, of this session or an earlier one.
+fn recall(key: u64, code: &[u8]) -> Option<Vec<Site>> {
+    let words = runtime::session().indivisible.recall(key)?;
+    let mut sites = Vec::with_capacity(words.len());
+    let all = atomics::unpack(words.iter().map(|word| word.load(Ordering::Relaxed)), code, |site| sites.push(site));
+    all.then_some(sites)
+}
+
+fn remember(key: u64, sites: &[Site]) {
+    let mut words = Vec::with_capacity(sites.len());
+    if atomics::packed(sites, |word| words.push(word)) {
+        runtime::session().indivisible.remember(key, words.into_iter());
+    }
+}
+
 /// The accesses of a file that were learnt to race, by their offsets in this part of it.
-fn learnt(file: &[u8], part: Range<usize>) -> impl ExactSizeIterator<Item = usize> {
+fn learnt(file: &[u8], part: Range<usize>) -> impl ExactSizeIterator<Item = usize> + Clone {
     let all = &runtime::session().accesses;
     let all = &all.list[..(all.count as usize).min(ACCESSES_MAX)];
     let key = key(file.len() as u64, file);
