@@ -70,7 +70,8 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
     let mut known = Known::of(file);
     let Some(code) = known.bytes().get(offset..offset + range.len()) else { return };
     let learnt = learnt(known.bytes(), offset..offset + code.len());
-    let key = syscall::file_stat(file.descriptor()).map(|stat| learnt.clone().fold(stat.part(range.len(), offset), mixed));
+    let key =
+        syscall::file_stat(file.descriptor()).map(|stat| learnt.clone().fold(stat.part(range.len(), offset), mixed));
     let sites = key.and_then(|key| recall(key, code)).unwrap_or_else(|| {
         let sites = find(code, offset, &mut known, learnt);
         if let Some(key) = key {
@@ -90,12 +91,7 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
 }
 
 /// The instructions in this part of a file, which begins at an offset of it, and how each can be changed.
-fn find(
-    code: &[u8],
-    offset: usize,
-    known: &mut Known<'_>,
-    learnt: impl ExactSizeIterator<Item = usize>,
-) -> Vec<Site> {
+fn find(code: &[u8], offset: usize, known: &mut Known<'_>, learnt: impl ExactSizeIterator<Item = usize>) -> Vec<Site> {
     let mut sites: Vec<Site> = Vec::new();
     atomics::find(code, offset, known, |site| sites.push(site));
     if learnt.len() > 0 {
