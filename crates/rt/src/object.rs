@@ -19,14 +19,18 @@ pub struct Cell {
     pub clock: AtomicU64,
     /// In a replay that learns: thread and number of the last event, see [`pack`]. In another one that looks for races: the
     /// segment that released it last (`races/hints.rs`). In a recording: thread of the last event of a mutex that keeps
-    /// the cell in itself, or the last locker of a robust one.
+    /// the cell in itself, or of what an instruction changes, or the last locker of a robust one.
     pub last: AtomicU64,
+}
+
+impl Cell {
+    /// Of an object without events.
+    pub const NEW: Self = Self { clock: AtomicU64::new(0), last: AtomicU64::new(0) };
 }
 
 const TABLE_BITS: u32 = 16;
 
-static TABLE: [Cell; 1 << TABLE_BITS] =
-    [const { Cell { clock: AtomicU64::new(0), last: AtomicU64::new(0) } }; 1 << TABLE_BITS];
+static TABLE: [Cell; 1 << TABLE_BITS] = [const { Cell::NEW }; 1 << TABLE_BITS];
 
 /// Where the clock stands in a `pthread_mutex_t`.
 pub const IN_MUTEX: usize = 24;

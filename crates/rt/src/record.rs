@@ -26,7 +26,7 @@ use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
 use crate::writer;
 use core::sync::atomic::{AtomicU64, Ordering};
-pub use locks::{have, locked, try_jump, try_locked, try_own};
+pub use locks::{have, locked, locked_quietly, try_jump, try_locked, try_own};
 use relive_order::hash::CHECK_INTERVAL;
 use relive_order::kind::Family;
 use relive_order::{CheckHash, Kind, stamp, stamp_two};
@@ -127,19 +127,6 @@ pub unsafe fn exclusive(clock: *mut u64, kind: Kind) {
     // SAFETY: the caller's promise.
     unsafe {
         if !try_exclusive(clock, kind) && recorder(*clock).is_some() {
-            *clock = contended(*clock, kind);
-        }
-    }
-}
-
-/// [`exclusive`] where no handler of the program may run, because a lock is held that the handler could need.
-///
-/// # Safety
-/// As for [`exclusive`].
-pub unsafe fn exclusive_quietly(clock: *mut u64, kind: Kind) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if !try_exclusive(clock, kind) && quiet_recorder(*clock).is_some() {
             *clock = contended(*clock, kind);
         }
     }

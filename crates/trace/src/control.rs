@@ -98,6 +98,8 @@ pub mod flag {
     pub const LOCKS: u32 = 1 << 19;
     /// Instructions that change memory indivisibly are events.
     pub const ATOMICS: u32 = 1 << 20;
+    /// The recording tells of them whom they follow; see [`crate::layout::ATOMICS_TELL_SINCE`].
+    pub const ATOMICS_TELL: u32 = 1 << 21;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Replay of one process only: the plan says which part each one has.

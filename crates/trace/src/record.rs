@@ -129,13 +129,13 @@ pub enum Record {
         /// Events, at least 1.
         count: u32,
     },
-    /// The next event, a lock, follows one of another thread, which is so old that the clock does not jump. From here on a
-    /// lock of which nothing is told may follow another thread's event that is [`GAP_UNTOLD`] or more behind.
+    /// The next event, a lock or an indivisible instruction, follows one of another thread, which is so old that the clock does not jump. From here on a
+    /// such an event of which nothing is told may follow another thread's event that is [`GAP_UNTOLD`] or more behind.
     Behind {
         /// The older event's timestamp is at least so much below the thread's clock; see [`told_gap`].
         gap: u64,
     },
-    /// From here on, as from the thread's start, a lock of which nothing is told follows no other thread's event.
+    /// From here on, as from the thread's start, such an event of which nothing is told follows no other thread's event.
     Own,
     /// A system call was made between the event before and the next one.
     Call {

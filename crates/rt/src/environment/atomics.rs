@@ -13,7 +13,7 @@
 //! is complete.
 
 use super::taking_part;
-use crate::object;
+use crate::object::{self, Cell};
 use crate::record;
 use crate::replay;
 use crate::report;
@@ -36,8 +36,8 @@ use relive_trace::control::{ACCESSES_MAX, flag};
 const OBJECT_BYTES: usize = 64;
 const CLOCKS: usize = 1 << 12;
 
-/// Clocks of a recording, by a hash of the object's address; to share one only adds order.
-static TABLE: [Held; CLOCKS] = [const { Held::new() }; CLOCKS];
+/// Clocks of a recording, and whose the last event was, by a hash of the object's address; to share one only adds order.
+static TABLE: [Held<Cell>; CLOCKS] = [const { Held::new(Cell::NEW) }; CLOCKS];
 
 /// What a thread is in.
 #[derive(Debug)]
@@ -167,15 +167,17 @@ fn begin(address: usize, place: impl FnOnce() -> usize) {
     let Some(thread) = taking_part() else { return };
     let object = address & !(OBJECT_BYTES - 1);
     if runtime::mode() == Mode::Replay {
-        replay::enter(Kind::Atomic, place());
+        replay::enter_told(Kind::Atomic, place());
         thread.within.object = Some(object);
         return;
     }
-    record::come();
+    if record::header().is_null() {
+        record::come();
+    }
     thread.tally[Family::Atomic as usize] += 1;
     let held = &TABLE[clock_of(object)];
     // SAFETY: it is held up to the effect's end.
-    unsafe { record::exclusive_quietly(held.take(), Kind::Atomic) };
+    unsafe { record::locked_quietly(held.take(), Kind::Atomic) };
     tls::set::<{ tls::HELD }>(core::ptr::from_ref(held).addr());
 }
 
@@ -185,7 +187,7 @@ unsafe extern "C" fn leave(_: *mut Saved) {
 }
 
 fn complete() {
-    let held = tls::get::<{ tls::HELD }>() as *const Held;
+    let held = tls::get::<{ tls::HELD }>() as *const Held<Cell>;
     // SAFETY: null, or one of the table.
     if let Some(held) = unsafe { held.as_ref() } {
         tls::set::<{ tls::HELD }>(0);

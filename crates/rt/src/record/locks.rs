@@ -1,4 +1,5 @@
-//! Events on mutexes that keep their clock in themselves, which tell whom a lock follows.
+//! Events on mutexes that keep their clock in themselves, which tell whom a lock follows; and
+//! those of instructions that change memory indivisibly, which do, too.
 //!
 //! By timestamps alone a replay makes a lock wait until all threads are behind it, as if
 //! it could follow any of their events. Where the clock jumps it need not: what it follows
@@ -16,11 +17,13 @@
 //! ([`LOCKS_MET`]), the stream says that from there on nothing untold follows another
 //! thread ([`Record::Own`]).
 //!
-//! Apart from the gate because of other objects nothing is told: their clocks stand in a
-//! table, where two may share one, or are moved by threads that do not have them to
-//! themselves.
+//! What an instruction changes has its clock and that thread in a table, where two objects may share them:
+//! then more is told than is so, and a replay waits for a little more.
+//!
+//! Apart from the gate because of other objects nothing is told: their clocks are moved by threads that do not have
+//! them to themselves.
 
-use super::{commit, finish, header, prepare, recorder, try_exclusive_at};
+use super::{commit, finish, header, prepare, quiet_recorder, recorder, try_exclusive_at};
 use crate::object::{Cell, mark};
 use crate::thread::{self, Thread};
 use crate::writer;
@@ -153,6 +156,20 @@ unsafe fn try_behind(cell: *mut Cell, kind: Kind) -> bool {
 /// # Safety
 /// As for [`exclusive`], for both words of the cell.
 pub unsafe fn locked(cell: *mut Cell, kind: Kind) {
+    // SAFETY: forwarded.
+    unsafe { locked_by(recorder, cell, kind) };
+}
+
+/// [`locked`] where no handler of the program may run, because a lock is held that the handler could need.
+///
+/// # Safety
+/// As for [`locked`].
+pub unsafe fn locked_quietly(cell: *mut Cell, kind: Kind) {
+    // SAFETY: forwarded.
+    unsafe { locked_by(quiet_recorder, cell, kind) };
+}
+
+unsafe fn locked_by(recorder: impl FnOnce(u64) -> Option<&'static mut Thread>, cell: *mut Cell, kind: Kind) {
     // SAFETY: the caller's promise.
     unsafe {
         if try_locked(cell, kind) || try_jump(cell, kind) || try_behind(cell, kind) {

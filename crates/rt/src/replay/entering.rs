@@ -12,8 +12,8 @@
 //! the first rule alone the one that is ahead waits for the other as if they had: two
 //! threads that take tasks from a queue ran by turns.
 //!
-//! - if the recording says of a lock that it follows no other thread's event, it waits for
-//!   nobody; if that it may follow an old one, until others are behind that one
+//! - if the recording says of a lock, or of an instruction that changes memory indivisibly,
+//!   that it follows no other thread's event, it waits for nobody; if that it may follow an old one, until others are behind that one
 //!   (`Record::Behind`, `Record::Own`), or until the object's clock shows that it does not.
 //!
 //! But what nobody orders, as accesses that race, or what a forked child finds locked, is
@@ -38,6 +38,8 @@ enum Else<'a> {
     Nothing,
     /// The event is the next one of its one object.
     Next(&'a Cell),
+    /// The recording tells whom it follows, as of a lock; its object may share its clock.
+    Told,
     /// It has the object.
     Held,
 }
@@ -54,6 +56,12 @@ pub fn enter(kind: Kind, place: usize) {
 #[inline]
 pub fn enter_at(kind: Kind, place: usize, cell: &Cell) {
     enter_on(kind, place, Else::Next(cell));
+}
+
+/// The same for an event of which the recording tells whom it follows, on an object that may share its clock.
+#[inline]
+pub fn enter_told(kind: Kind, place: usize) {
+    enter_on(kind, place, Else::Told);
 }
 
 /// The same for an event on nothing but what the thread holds and nobody else may touch before.
@@ -140,6 +148,7 @@ impl Replay {
         match self.order.at(self.events) {
             Some(Record::Behind { gap }) => gap,
             None if kind == Kind::Lock => self.locks.gap(),
+            None if kind == Kind::Atomic && runtime::has_flag(flag::ATOMICS_TELL) => self.locks.gap(),
             _ => 0,
         }
     }
@@ -151,6 +160,8 @@ impl Replay {
         match or {
             Else::Nothing => Some((time, None)),
             Else::Held => None,
+            // Where it follows none the gap is larger than any timestamp.
+            Else::Told => time.checked_sub(self.gap(kind)).map(|old| (old, None)),
             Else::Next(cell) => match self.gap(kind) {
                 0 => Some((time, Some(Follows { clock: &cell.clock, time }))),
                 u64::MAX => None,

@@ -10,26 +10,26 @@ use core::cell::UnsafeCell;
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 
-/// A lock with a word that its holder may change.
+/// A lock with what its holder may change, in a line of the cache for itself.
 #[derive(Debug)]
-#[repr(C)]
-pub struct Held {
+#[repr(C, align(64))]
+pub struct Held<T> {
     /// First: its address is the lock's.
     state: AtomicU32,
-    value: UnsafeCell<u64>,
+    value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached by the lock's holder alone.
-unsafe impl Sync for Held {}
+unsafe impl<T: Send> Sync for Held<T> {}
 
-impl Held {
+impl<T> Held<T> {
     /// A free one.
-    pub const fn new() -> Self {
-        Self { state: AtomicU32::new(FREE), value: UnsafeCell::new(0) }
+    pub const fn new(value: T) -> Self {
+        Self { state: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
 
-    /// Waits for it: for the length of an instruction, or until a holder without a processor has one again. Returns the word.
-    pub fn take(&self) -> *mut u64 {
+    /// Waits for it: for the length of an instruction, or until a holder without a processor has one again. Returns the value.
+    pub fn take(&self) -> *mut T {
         const LOOKS: u32 = 1000;
         let mut looks = 0u32;
         while self.state.compare_exchange_weak(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -51,19 +51,13 @@ impl Held {
     }
 }
 
-impl Default for Held {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::Held;
 
     #[test]
     fn counts_exactly_under_contention() {
-        static COUNT: Held = Held::new();
+        static COUNT: Held<u64> = Held::new(0);
         std::thread::scope(|s| {
             for _ in 0..4 {
                 s.spawn(|| {

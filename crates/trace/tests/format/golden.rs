@@ -1,8 +1,8 @@
 //! Recordings that earlier versions made, kept in the tree: every later version must
 //! read the same from them.
 //!
-//! `golden/v1.c` is the recorded program, `golden/record_v1.sh` records it. Versions 2 to 5
-//! are of the same program with its environment.
+//! `golden/v1.c` is the recorded program, `golden/record_v1.sh` records it. Versions 2 to 6
+//! are of the same program with its environment, version 6 at the level of atomics.
 
 use relive_trace::manifest::{Outcome, State, Text};
 use relive_trace::recording::{End, Recording};
@@ -67,6 +67,11 @@ fn a_recording_of_version_4_reads_as_ever() {
 #[test]
 fn a_recording_of_version_5_reads_as_ever() {
     check_environment("v5", 5);
+}
+
+#[test]
+fn a_recording_of_version_6_reads_as_ever() {
+    check_environment("v6", 6);
 }
 
 /// What is certain about the recorded program, whatever order its threads ran in.
