@@ -42,6 +42,8 @@ static TABLE: [Held<Cell>; CLOCKS] = [const { Held::new(Cell::NEW) }; CLOCKS];
 /// What a thread is in.
 #[derive(Debug)]
 pub(crate) struct Within {
+    /// How often in a row it has come to a load by which it waits, and how many events it had then.
+    waited: (u32, u64),
     /// In a replay: what the instruction changes.
     object: Option<usize>,
     /// The word at which it waits in the kernel, or wakes others.
@@ -49,7 +51,7 @@ pub(crate) struct Within {
 }
 
 impl Within {
-    pub(crate) const NOTHING: Self = Self { object: None, word: None };
+    pub(crate) const NOTHING: Self = Self { waited: (0, 0), object: None, word: None };
 }
 
 /// Whether these instructions are events.
@@ -150,7 +152,28 @@ fn clock_of(object: usize) -> usize {
 unsafe extern "C" fn enter(saved: *mut Saved) {
     // SAFETY: the routine's registers.
     let saved = unsafe { &*saved };
+    if atomics::spins(saved) && runtime::mode() == Mode::Record {
+        spin();
+    }
     begin(atomics::operand(saved), || atomics::place(saved));
+}
+
+/// The thread looks whether another one has stored. If it does so again and again, it leaves the lock, and in the end the
+/// processor, to that one for a while.
+fn spin() {
+    const BRIEFLY: u32 = 16;
+    const LONG: u32 = 1024;
+    let Some(thread) = taking_part() else { return };
+    let (times, events) = thread.within.waited;
+    let now = thread.events();
+    let times = if now == events + 1 { times.saturating_add(1) } else { 0 };
+    thread.within.waited = (times, now);
+    for _ in 0..(times / BRIEFLY).min(BRIEFLY) {
+        core::hint::spin_loop();
+    }
+    if times > LONG {
+        syscall::sched_yield();
+    }
 }
 
 /// What threads hand over by a word that they wait at in the kernel, of which the code at `place` has asked for, or is about

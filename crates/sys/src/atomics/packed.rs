@@ -13,7 +13,8 @@ const ROOM_BITS: u32 = 5;
 /// The lowest bit of each part but the length's.
 const ROOM: [u32; 2] = [LENGTH_BITS, LENGTH_BITS + ROOM_BITS];
 const COVERED: u32 = ROOM[1] + ROOM_BITS;
-const DISTANCE: u32 = COVERED + 1;
+const SPINS: u32 = COVERED + 1;
+const DISTANCE: u32 = SPINS + 1;
 /// How far a word goes.
 const FAR: u32 = u32::MAX >> DISTANCE;
 
@@ -29,8 +30,9 @@ pub fn packed(sites: &[Site], mut keep: impl FnMut(u32)) -> bool {
         if before.max(after) >> ROOM_BITS != 0 || u32::from(site.length) >> LENGTH_BITS != 0 {
             return false;
         }
-        let own = u32::from(site.length) | before << ROOM[0] | after << ROOM[1] | u32::from(site.covered) << COVERED;
-        keep(own | (site.place - at) << DISTANCE);
+        let room = before << ROOM[0] | after << ROOM[1];
+        let kind = u32::from(site.covered) << COVERED | u32::from(site.spins) << SPINS;
+        keep(u32::from(site.length) | room | kind | (site.place - at) << DISTANCE);
         at = site.place;
     }
     true
@@ -52,6 +54,7 @@ pub fn unpack(words: impl Iterator<Item = u32>, code: &[u8], mut visit: impl FnM
             length,
             room: ROOM.map(|lowest| part(word, lowest, ROOM_BITS)),
             covered: word >> COVERED & 1 != 0,
+            spins: word >> SPINS & 1 != 0,
         };
         let access = code.get(place as usize..).and_then(Access::at);
         let fits = usize::from(site.room[0]) <= place as usize && site.end() <= code.len();
@@ -90,7 +93,8 @@ mod tests {
     fn what_was_found_is_found_again_where_the_code_is_the_same() {
         let places = [0, 4, 40, 40 + FAR, 50 + 3 * FAR];
         let code = code(&places, 100 + 3 * FAR as usize);
-        let site = |index: usize, room, covered| Site { place: places[index], length: 4, room, covered };
+        let site =
+            |index: usize, room, covered| Site { place: places[index], length: 4, room, covered, spins: index == 3 };
         let all = [
             site(0, [0, 8], false),
             site(1, [0, 4], true),
@@ -111,7 +115,7 @@ mod tests {
     #[test]
     fn what_a_word_can_not_say_is_not_kept() {
         for (length, room) in [(4, [32, 4]), (4, [0, 40]), (16, [0, 16])] {
-            assert_eq!(words(&[Site { place: 0, length, room, covered: false }]), None);
+            assert_eq!(words(&[Site { place: 0, length, room, covered: false, spins: false }]), None);
         }
     }
 }

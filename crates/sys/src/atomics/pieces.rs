@@ -45,6 +45,8 @@ struct Head {
     short_jumps: u8,
     /// Another piece leads here: a jump has taken the instruction's bytes as well.
     covered: bool,
+    /// As in [`Site`].
+    spins: bool,
 }
 
 const _: () = assert!(size_of::<Head>() == 32);
@@ -260,6 +262,12 @@ pub fn operand(saved: &Saved) -> usize {
     head.operand.address(|number| saved.general(number))
 }
 
+/// Whether a thread waits by that instruction for another one, in a loop.
+pub fn spins(saved: &Saved) -> bool {
+    // SAFETY: as above.
+    unsafe { head(saved.back() & !(PIECE_BYTES - 1)) }.spins
+}
+
 /// Where that instruction stands.
 pub fn place(saved: &Saved) -> usize {
     // SAFETY: as above.
@@ -392,6 +400,7 @@ unsafe fn write(site: &Site, next: Option<usize>, start: usize, code: &[u8], pie
         room: if after == 0 { [0; 2] } else { [site.room[0], (end - place) as u8] },
         length: site.length,
         covered: site.covered,
+        spins: site.spins,
         before: (first - piece - CODE) as u8,
         between: between as u8,
         short_jumps: short_jumps(&code[place - before..place], &mut count)?

@@ -3,6 +3,7 @@
 //! Apart from changing them because it looks at a file, not at a process.
 
 use super::access::Access;
+use super::spins::spins;
 use crate::decode::Instruction;
 use crate::frames::{Found, Known};
 use crate::outside::Outside;
@@ -24,11 +25,13 @@ pub struct Site {
     pub room: [u8; 2],
     /// It lies in the room of the one before: that one's piece leads to its own, and nothing else does.
     pub covered: bool,
+    /// A thread waits by it for another one, in a loop.
+    pub spins: bool,
 }
 
 impl Site {
     fn new(place: usize, length: usize, room: [u8; 2]) -> Self {
-        Self { place: place as u32, length: length as u8, room, covered: false }
+        Self { place: place as u32, length: length as u8, room, covered: false, spins: false }
     }
 
     /// The same without room.
@@ -91,7 +94,10 @@ pub fn at(
         if known.with_opcode(offset + place + opcode) != Found::At(offset + place) {
             continue;
         }
-        visit(finding.site(code, offset, known, place, access.length));
+        let function = known.function();
+        let start = function.start.checked_sub(offset);
+        let spins = start.is_some_and(|start| spins(&code[..code.len().min(function.end - offset)], start, place));
+        visit(Site { spins, ..finding.site(code, offset, known, place, access.length) });
     }
 }
 

@@ -30,7 +30,7 @@ fn changed(code: &[u8], sites: &[Site], traps: bool) -> (usize, Changed) {
 }
 
 fn site(place: u32, length: u8, room: [u8; 2]) -> Site {
-    Site { place, length, room, covered: false }
+    Site { place, length, room, covered: false, spins: false }
 }
 
 /// One at a time: what is met is kept for all.
