@@ -211,6 +211,7 @@ fn tell(pass: Pass, options: &RacesArgs) {
         return;
     }
     match pass {
+        Pass::Plain => message::say("looking for races: a replay by itself, which shows whether it goes as recorded"),
         Pass::First => message::say("looking for races: first replay, which bytes race"),
         Pass::Second { bytes } => {
             message::say(format_args!("looking for races: second replay, which accesses race for {bytes} bytes"));

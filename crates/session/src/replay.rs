@@ -95,6 +95,8 @@ struct Instrument {
     races: Option<PathBuf>,
     /// How many bytes are watched there.
     watched: u64,
+    /// Where a thread waits in vain, as another replay has shown; see [`Report::in_vain`](crate::report::Report::in_vain).
+    in_vain: Option<(u32, u64)>,
 }
 
 /// What may be other than recorded.

@@ -33,6 +33,8 @@ pub struct Report {
     pub stands: Vec<String>,
     /// What the likely cause is.
     pub likely: String,
+    /// If a thread waits outside any recorded operation for what does not come: it, and how many events it has completed.
+    pub in_vain: Option<(u32, u64)>,
 }
 
 /// What a report is made of; the replayed processes must still live.
@@ -153,14 +155,15 @@ impl<'a> Scene<'a> {
                 (format!("it ended after {event} of {total} recorded events"), NOT_RECORDED.to_owned())
             }
         };
-        self.finish(thread, &what, place, likely)
+        let in_vain = matches!(stuck, Stuck::Spins { .. } | Stuck::Sleeps { .. }).then_some((thread, event));
+        Report { in_vain, ..self.finish(thread, &what, place, likely) }
     }
 
     /// The process ended in another way than recorded.
     pub(crate) fn ended(mut self, recorded: Outcome, found: Outcome) -> Report {
         let headline = format!("it {}, the recording {}", describe(found), describe(recorded));
         let likely = self.with_inputs(NOT_RECORDED.to_owned());
-        Report { headline, stands: self.stands(u32::MAX), likely }
+        Report { headline, stands: self.stands(u32::MAX), likely, in_vain: None }
     }
 
     /// The process ended as recorded, but some thread had recorded events left.
@@ -180,7 +183,7 @@ impl<'a> Scene<'a> {
         let at = place.map(|place| format!(", at {place}")).unwrap_or_default();
         let headline = format!("thread {}, {what}{at}", self.recording.name(thread));
         let likely = self.with_inputs(likely);
-        Report { headline, stands: self.stands(thread), likely }
+        Report { headline, stands: self.stands(thread), likely, in_vain: None }
     }
 
     /// Which way a program goes depends on its inputs, too.

@@ -38,6 +38,8 @@ const LOOKING: u32 = 60;
 const WORKING: u32 = 20;
 /// and so much longer for each byte that the detector watches.
 const WORKING_PER_BYTE: Duration = Duration::from_micros(20);
+/// So long nothing happens while a thread is where it waited in vain in another replay.
+const IN_VAIN_MAX: Duration = Duration::from_secs(3);
 const WAIT4: i64 = 61;
 const FUTEX: i64 = 202;
 const WAITID: i64 = 247;
@@ -125,6 +127,10 @@ pub struct Watch {
     running: Vec<Option<Running>>,
     gone: Vec<bool>,
     active: Activity,
+    /// A thread, and behind which of its events another replay was given up, because it waited there in vain.
+    in_vain: Option<(u32, u64)>,
+    /// Since when nobody has completed anything, whoever works.
+    still_since: Instant,
 }
 
 /// What a replay does that no record tells of.
@@ -168,6 +174,8 @@ impl Watch {
             running: vec![None; count],
             gone: vec![false; count],
             active: Activity { start: now, last: now, written: 0 },
+            in_vain: None,
+            still_since: now,
         }
     }
 
@@ -182,6 +190,12 @@ impl Watch {
     pub fn watching(mut self, bytes: u64) -> Self {
         self.working_max += WORKING_PER_BYTE * u32::try_from(bytes).unwrap_or(u32::MAX);
         self
+    }
+
+    /// The same where it is known of a thread that it waits in vain behind one of its events.
+    #[must_use]
+    pub fn expecting(self, in_vain: Option<(u32, u64)>) -> Self {
+        Self { in_vain, ..self }
     }
 
     /// Every recorded event has run.
@@ -205,11 +219,14 @@ impl Watch {
             .iter()
             .fold(0u64, |sum, slot| sum.wrapping_add(slot.events.load(Acquire)).wrapping_add(slot.calls.load(Relaxed)));
         if progress != self.progress {
-            (self.progress, self.since, self.rest_since) = (progress, now, None);
+            (self.progress, self.since, self.rest_since, self.still_since) = (progress, now, None, now);
             self.running.fill(None);
             self.gone.fill(false);
             self.working = Duration::ZERO;
             return Verdict::Going;
+        }
+        if let Some(thread) = self.waits_in_vain(slots, now) {
+            return Verdict::Stuck(Stuck::Spins { thread });
         }
         if self.is_looked_at(slots, kernel, now) {
             return Verdict::Going;
@@ -228,6 +245,12 @@ impl Watch {
         }
         self.rest_since = None;
         if any_runs { self.look_at_running(slots, kernel, now) } else { self.look_at_waiting(slots, kernel, now) }
+    }
+
+    /// The thread that waits in vain as it did in another replay.
+    fn waits_in_vain(&self, slots: &[TurnSlot], now: Instant) -> Option<u32> {
+        let (thread, events) = self.in_vain.filter(|_| now - self.still_since >= IN_VAIN_MAX)?;
+        slots.get(thread as usize).filter(|slot| slot.events.load(Acquire) == events).map(|_| thread)
     }
 
     /// Whether the detector of races works, and has not yet worked for longer than the program can have been busy: what a
@@ -281,6 +304,7 @@ impl Watch {
         let gap = now - std::mem::replace(&mut self.looked, now);
         if gap > PAUSE_MIN {
             self.since += gap;
+            self.still_since += gap;
             self.rest_since = self.rest_since.map(|since| since + gap);
             for rest in self.running.iter_mut().flatten().filter_map(|running| running.rest.as_mut()) {
                 rest.since += gap;

@@ -127,7 +127,8 @@ impl Run<'_> {
         };
         let have_calls = self.replayer.cast.have_calls(self.replayer.recording());
         let watch = Watch::new(totals, self.replayer.duration() * slower, self.rule.is_derived(), Instant::now());
-        watch.with_calls(have_calls).watching(self.replayer.instrument.watched)
+        let instrument = &self.replayer.instrument;
+        watch.with_calls(have_calls).watching(instrument.watched).expecting(instrument.in_vain)
     }
 
     /// Why the replay can't go on, if it can't.

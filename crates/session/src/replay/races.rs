@@ -14,6 +14,7 @@ use relive_findings::locate::located;
 use relive_findings::raw::{NO_THREAD, RawDivergence, RawReport, RawSegments, RawThread, RawUnobserved, RawUnplaced};
 use relive_findings::{Options, Report, images, wire};
 use relive_trace::control::flag;
+use relive_trace::manifest::Level;
 use relive_trace::races::word::{self, not_translated};
 use relive_trace::races::{FOUND, LEARNT, TOLD, UNTOLD_FUNCTIONS, WATCH};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ use std::path::{Path, PathBuf};
 /// One of the replays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
+    /// Learns whether it goes as recorded, with nobody looking.
+    Plain,
     /// Learns which bytes race.
     First,
     /// Watches them; so many.
@@ -72,6 +75,9 @@ impl Replayer {
         tell: &mut dyn FnMut(Pass),
     ) -> Result<Hunt, ReplayError> {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
+        if besides.accesses {
+            self.instrument.in_vain = self.waits_in_vain(tell)?;
+        }
         tell(Pass::First);
         let first =
             self.pass(if besides.segments { flag::RACES | flag::SEGMENTS } else { flag::RACES }, &folder.0, 0, tell)?;
@@ -98,6 +104,20 @@ impl Replayer {
         let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
         let learnt = folder.learnt().map_err(ReplayError::Races)?;
         Ok(Hunt { found, interrupted, learnt, watched })
+    }
+
+    /// Where a thread waits in vain for what is not ordered, if one does. A replay in which nobody looks for races shows that
+    /// within seconds; one in which a thread may be slow for other reasons takes minutes.
+    fn waits_in_vain(&self, tell: &mut dyn FnMut(Pass)) -> Result<Option<(u32, u64)>, ReplayError> {
+        let rule = self.first_rule();
+        if rule.is_derived() || self.recording.manifest.level != Level::Atomics {
+            return Ok(None);
+        }
+        tell(Pass::Plain);
+        match self.run(&rule, Some(&mut io::sink()))?.ending {
+            Ending::Diverged(report) => Ok(report.in_vain),
+            _ => Ok(None),
+        }
     }
 
     /// The second replay, and again where debug information or the user says of racing bytes that they are atomic: what they order is
@@ -140,12 +160,14 @@ impl Replayer {
         tell: &mut dyn FnMut(Pass),
     ) -> Result<Replayed, ReplayError> {
         let flags = flag::TRANSLATED | flag::AHEAD | flag;
-        self.instrument = Instrument { flags, races: Some(folder.to_owned()), watched };
+        let in_vain = self.instrument.in_vain;
+        self.instrument = Instrument { flags, races: Some(folder.to_owned()), watched, in_vain };
         let rule = Rule::choose_quietly(&self.recording, &self.folder);
         // What the program prints was seen when it was recorded.
         let mut nowhere = io::sink();
         let replayed = self.run(&rule, Some(&mut nowhere))?;
-        if matches!(replayed.ending, Ending::Diverged(_)) {
+        // Who waits in vain does so in whatever order.
+        if matches!(&replayed.ending, Ending::Diverged(report) if in_vain.is_none() || report.in_vain != in_vain) {
             tell(Pass::Again);
             self.instrument.flags &= !flag::AHEAD;
             // What it found is not added to.

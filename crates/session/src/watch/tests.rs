@@ -1,6 +1,6 @@
 //! The watch over slots and kernel states that no real process has to produce.
 
-use super::{BIRTH_MAX, Kernel, OUTSIDE_MIN, Stuck, TICK, Verdict, WORKING, Watch};
+use super::{BIRTH_MAX, IN_VAIN_MAX, Kernel, OUTSIDE_MIN, Stuck, TICK, Verdict, WORKING, Watch};
 use crate::processes::{SystemCall, ThreadState};
 use crate::shared::{Setup, Shared};
 use relive_trace::control::{TurnSlot, mode, turn};
@@ -261,6 +261,23 @@ fn who_runs_or_writes_is_not_idle() {
     assert_eq!(stage.watch.idle(false, 0, later), LONG / 4);
     assert_eq!(stage.watch.idle(false, 7, later), Duration::ZERO);
     assert_eq!(stage.watch.idle(false, 7, last), LONG / 2);
+}
+
+#[test]
+fn a_thread_that_waited_in_vain_before_is_convicted_soon() {
+    let look = |stage: &Stage| {
+        stage.burn(2, 10);
+        stage.slot(1).looked.fetch_add(1, Relaxed);
+    };
+    let stage = |events| {
+        let mut stage = Stage::new(&[(turn::WAITING, 2, 5), (turn::RUNNING, 1, 5)], BRIEF).waits(0, 1, 9);
+        stage.watch = stage.watch.expecting(Some((1, events)));
+        stage
+    };
+    let (verdict, after) = stage(1).watch(LONG, look);
+    assert_eq!(verdict, Verdict::Stuck(Stuck::Spins { thread: 1 }));
+    assert!(after >= IN_VAIN_MAX && after < IN_VAIN_MAX * 2, "{after:?}");
+    assert!(stage(2).watch(LONG, look).1 >= OUTSIDE_MIN * WORKING, "it is not there yet");
 }
 
 #[test]
