@@ -63,7 +63,7 @@ pub(crate) fn learn(folder: &Path) -> Result<Vec<[u64; 2]>> {
     let options = RacesArgs::of_recording(true);
     let allow = Allow { rebuilt: false, processor: false };
     let replayer = Replayer::open(folder, &embedded::runtime()?, allow)?;
-    let besides = Besides { segments: false, accesses: true };
+    let besides = Besides { segments: false, accesses: true, ordering_first: true };
     let hunt = search(replayer, &report_options(&options)?, &options, besides)?;
     match hunt.interrupted {
         Some(signal) => {
@@ -92,7 +92,7 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<OrEnded<(Report, KnownRace
     }
     let manifest = &replayer.recording().manifest;
     let learns = (manifest.level == Level::Atomics).then(|| manifest.program.path.as_path().to_owned());
-    let besides = Besides { segments: options.segments, accesses: learns.is_some() };
+    let besides = Besides { segments: options.segments, accesses: learns.is_some(), ordering_first: false };
     let hunt = search(replayer, &report, options, besides)?;
     if let Some(signal) = hunt.interrupted {
         return Ok(Err(ended_by(signal)));

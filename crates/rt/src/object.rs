@@ -25,12 +25,14 @@ pub struct Cell {
 
 impl Cell {
     /// Of an object without events.
-    pub const NEW: Self = Self { clock: AtomicU64::new(0), last: AtomicU64::new(0) };
+    pub const fn new() -> Self {
+        Self { clock: AtomicU64::new(0), last: AtomicU64::new(0) }
+    }
 }
 
 const TABLE_BITS: u32 = 16;
 
-static TABLE: [Cell; 1 << TABLE_BITS] = [const { Cell::NEW }; 1 << TABLE_BITS];
+static TABLE: [Cell; 1 << TABLE_BITS] = [const { Cell::new() }; 1 << TABLE_BITS];
 
 /// Where the clock stands in a `pthread_mutex_t`.
 pub const IN_MUTEX: usize = 24;

@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_and_nothing_of_what_is_damaged() {
-        static ONE: KnownCode = KnownCode::NOTHING;
-        static OTHER: KnownCode = KnownCode::NOTHING;
+        static ONE: KnownCode = KnownCode::nothing();
+        static OTHER: KnownCode = KnownCode::nothing();
         OTHER.remember(7, [1, 2, 3].into_iter());
         ONE.remember(u64::MAX, iter::empty());
         let bytes = written(&in_order(&[&ONE, &OTHER]));
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn a_full_table_leaves_room_for_what_the_next_session_finds() {
-        static FULL: KnownCode = KnownCode::NOTHING;
-        static ONE: KnownCode = KnownCode::NOTHING;
-        static OTHER: KnownCode = KnownCode::NOTHING;
+        static FULL: KnownCode = KnownCode::nothing();
+        static ONE: KnownCode = KnownCode::nothing();
+        static OTHER: KnownCode = KnownCode::nothing();
         for key in 1..=KNOWN_CODE as u64 {
             FULL.remember(key, iter::empty());
         }
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn what_a_session_used_comes_before_what_it_only_had() {
-        static ONE: KnownCode = KnownCode::NOTHING;
-        static OTHER: KnownCode = KnownCode::NOTHING;
+        static ONE: KnownCode = KnownCode::nothing();
+        static OTHER: KnownCode = KnownCode::nothing();
         for key in 1..=3 {
             assert!(ONE.lay(key, [key as u32].into_iter()));
             assert!(OTHER.lay(10 + key, iter::empty()));

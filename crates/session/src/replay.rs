@@ -330,6 +330,7 @@ impl Replayer {
         known_code::Kept::load(&self.runtime, &shared);
         shared.tell(self.recording.manifest.start.as_ref().map_or(&[], |start| &start.told))?;
         shared.order(&Learnt::from_manifest(&self.recording.manifest.accesses))?;
+        shared.expect_in_vain(self.instrument.in_vain.map(|(thread, _)| thread))?;
         shared.list_files(files.len(), kept.len())?;
         let mut writer = shared.plan_writer()?;
         plan.write(&mut writer)?;

@@ -174,6 +174,15 @@ impl Shared {
         Ok(())
     }
 
+    /// Says which thread waits in vain, if that is known.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn expect_in_vain(&self, thread: Option<u32>) -> io::Result<()> {
+        let word = thread.map_or(0, |thread| u64::from(thread) + 1);
+        Head { file: &self.file }.u64(offset_of!(Control, in_vain), word)
+    }
+
     /// Says that files that change from now on are to be kept in the trace.
     ///
     /// # Errors

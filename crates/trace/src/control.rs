@@ -238,6 +238,9 @@ pub struct Control {
     pub unread: AtomicU32,
     /// Where a debugger is to be told of a thread (replay).
     pub stops: [Stop; STOPS],
+    /// One more than the index of the thread that waits in vain in this replay, as another one has shown; 0 if nothing is known
+    /// of that.
+    pub in_vain: u64,
     /// Accesses that are ordered like instructions that change memory indivisibly.
     pub accesses: Accesses,
 }

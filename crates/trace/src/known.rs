@@ -46,19 +46,22 @@ pub struct Known<'a> {
 }
 
 impl KnownCode {
-    /// Nothing is known.
-    pub const NOTHING: Self = Self {
-        taken: AtomicU32::new(0),
-        pieces: [const {
-            Piece {
-                key: AtomicU64::new(0),
-                range: [const { AtomicU32::new(0) }; 2],
-                is_ready: AtomicU32::new(0),
-                is_used: AtomicU32::new(0),
-            }
-        }; KNOWN_CODE],
-        words: [const { AtomicU32::new(0) }; KNOWN_WORDS],
-    };
+    /// One in which nothing is known, for a static.
+    #[expect(clippy::large_stack_arrays, reason = "it is made when the program is compiled")]
+    pub const fn nothing() -> Self {
+        Self {
+            taken: AtomicU32::new(0),
+            pieces: [const {
+                Piece {
+                    key: AtomicU64::new(0),
+                    range: [const { AtomicU32::new(0) }; 2],
+                    is_ready: AtomicU32::new(0),
+                    is_used: AtomicU32::new(0),
+                }
+            }; KNOWN_CODE],
+            words: [const { AtomicU32::new(0) }; KNOWN_WORDS],
+        }
+    }
 
     /// What is known of a piece.
     pub fn recall(&self, key: u64) -> Option<&[AtomicU32]> {
@@ -148,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_recalled_and_nothing_takes_its_place() {
-        static KNOWN: KnownCode = KnownCode::NOTHING;
+        static KNOWN: KnownCode = KnownCode::nothing();
         KNOWN.remember(7, [1, 2, 3].into_iter());
         KNOWN.remember(8, [].into_iter());
         KNOWN.remember(7, [9].into_iter());
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_not_kept() {
-        static KNOWN: KnownCode = KnownCode::NOTHING;
+        static KNOWN: KnownCode = KnownCode::nothing();
         assert!(!KNOWN.lay(1, vec![0; KNOWN_WORDS + 1].into_iter()));
         assert!(KNOWN.lay(2, vec![5; KNOWN_WORDS - 1].into_iter()) && KNOWN.is_nearly_full());
         assert!(!KNOWN.lay(3, [1, 2].into_iter()) && KNOWN.lay(4, [1].into_iter()));

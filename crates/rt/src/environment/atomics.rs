@@ -37,7 +37,7 @@ const OBJECT_BYTES: usize = 64;
 const CLOCKS: usize = 1 << 12;
 
 /// Clocks of a recording, and whose the last event was, by a hash of the object's address; to share one only adds order.
-static TABLE: [Held<Cell>; CLOCKS] = [const { Held::new(Cell::NEW) }; CLOCKS];
+static TABLE: [Held<Cell>; CLOCKS] = [const { Held::new(Cell::new()) }; CLOCKS];
 
 /// What a thread is in.
 #[derive(Debug)]

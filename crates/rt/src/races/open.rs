@@ -35,9 +35,10 @@ impl Open {
         self.is_last.store(runtime::has_flag(flag::ATOMICS), Ordering::Relaxed);
     }
 
-    /// What the launcher is to be told of these.
-    pub(super) fn tell(&self, lines: &[Line], words: &mut Vec<u64>) {
-        if !self.is_last.load(Ordering::Relaxed) {
+    /// What the launcher is to be told of these, which a thread has touched: of the one that waits in vain, if that is known.
+    pub(super) fn tell(&self, thread: u32, lines: &[Line], words: &mut Vec<u64>) {
+        let in_vain = runtime::session().in_vain;
+        if !self.is_last.load(Ordering::Relaxed) || in_vain != 0 && in_vain != u64::from(thread) + 1 {
             return;
         }
         for line in lines.iter().filter(|line| line.read & !line.written != 0) {

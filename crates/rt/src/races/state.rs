@@ -334,7 +334,7 @@ impl State {
             self.tally.touched(clock, lines);
             self.gather(|found| {
                 history.check(clock, lines, &mut |race| self.tell(race, found));
-                self.open.tell(lines, found);
+                self.open.tell(clock.epoch().thread(), lines, found);
             });
         }
     }

@@ -5,16 +5,17 @@
 //! of its own.
 
 mod inner;
+mod ordering;
 mod segments;
 
 use super::recorded::Recorded;
 use super::{Ending, Instrument, ReplayError, Replayed, Replayer, Rule};
 use crate::processes;
+use ordering::Alone;
 use relive_findings::locate::located;
 use relive_findings::raw::{NO_THREAD, RawDivergence, RawReport, RawSegments, RawThread, RawUnobserved, RawUnplaced};
 use relive_findings::{Options, Report, images, wire};
 use relive_trace::control::flag;
-use relive_trace::manifest::Level;
 use relive_trace::races::word::{self, not_translated};
 use relive_trace::races::{FOUND, LEARNT, TOLD, UNTOLD_FUNCTIONS, WATCH};
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,9 @@ pub struct Besides {
     pub segments: bool,
     /// All accesses that the recording could have ordered, also where none races.
     pub accesses: bool,
+    /// No races: what races is looked for only where what threads hand over by brings no access that the recording does not
+    /// order. Most of it would not race if the former were ordered.
+    pub ordering_first: bool,
 }
 
 /// What both replays found.
@@ -75,8 +79,9 @@ impl Replayer {
         tell: &mut dyn FnMut(Pass),
     ) -> Result<Hunt, ReplayError> {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
-        if besides.accesses {
-            self.instrument.in_vain = self.waits_in_vain(tell)?;
+        let alone = if besides.accesses { self.alone(tell)? } else { Alone::Unknown };
+        if let Alone::Diverges { in_vain } = alone {
+            self.instrument.in_vain = in_vain;
         }
         tell(Pass::First);
         let first =
@@ -92,6 +97,15 @@ impl Replayer {
         }
         let bytes = lines.racing.values().chain(lines.open.values()).map(|bytes| u64::from(bytes.count_ones())).sum();
         let mut found = RawReport { complete, unobserved: missed, segments, ..RawReport::default() };
+        let ordering = if besides.ordering_first || self.instrument.in_vain.is_some() {
+            self.ordering(&folder, &lines, &found, options, tell)?
+        } else {
+            None
+        };
+        let ordering = match ordering {
+            Some(hunt) if besides.ordering_first || hunt.interrupted.is_some() => return Ok(hunt),
+            other => other.map(|hunt| hunt.learnt),
+        };
         let wanted = bytes > 0 || besides.accesses && !lines.variables.is_empty();
         let (mut last, mut watched) = (first, lines);
         if wanted && !matches!(last.ending, Ending::Interrupted(_)) {
@@ -102,22 +116,10 @@ impl Replayer {
         }
         found.threads = self.threads(&found.threads);
         let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
-        let learnt = folder.learnt().map_err(ReplayError::Races)?;
-        Ok(Hunt { found, interrupted, learnt, watched })
-    }
-
-    /// Where a thread waits in vain for what is not ordered, if one does. A replay in which nobody looks for races shows that
-    /// within seconds; one in which a thread may be slow for other reasons takes minutes.
-    fn waits_in_vain(&self, tell: &mut dyn FnMut(Pass)) -> Result<Option<(u32, u64)>, ReplayError> {
-        let rule = self.first_rule();
-        if rule.is_derived() || self.recording.manifest.level != Level::Atomics {
-            return Ok(None);
-        }
-        tell(Pass::Plain);
-        match self.run(&rule, Some(&mut io::sink()))?.ending {
-            Ending::Diverged(report) => Ok(report.in_vain),
-            _ => Ok(None),
-        }
+        let learnt = ordering.unwrap_or(folder.learnt().map_err(ReplayError::Races)?);
+        // What replays as it is needs no more order, which would make later recordings slower.
+        let learns = besides.ordering_first || matches!(alone, Alone::Diverges { .. });
+        Ok(Hunt { found, interrupted, learnt: if learns { learnt } else { Vec::new() }, watched })
     }
 
     /// The second replay, and again where debug information or the user says of racing bytes that they are atomic: what they order is

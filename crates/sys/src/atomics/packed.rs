@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(sites(&words, &code[1..]), None, "other code");
         assert_eq!(sites(&[words[0] + 1], &code), None, "another length");
         assert_eq!(sites(&[], &code).as_deref(), Some(&[][..]), "there is none");
-        assert_eq!(sites(&[u32::MAX; 1 << 16], &code), None, "beyond the end");
+        assert_eq!(sites(&vec![u32::MAX; 1 << 16], &code), None, "beyond the end");
     }
 
     #[test]
