@@ -66,6 +66,14 @@ pub struct Hunt {
     pub(super) watched: Lines,
 }
 
+impl Hunt {
+    /// The user ended it by this signal before anything was found.
+    fn nothing(signal: i32) -> Self {
+        let (found, watched) = (RawReport::default(), Lines::default());
+        Self { found, interrupted: Some(signal), learnt: Vec::new(), watched }
+    }
+}
+
 impl Replayer {
     /// Looks for races, and for what is wanted `besides`. `tell` is called before each replay; `options` are those of the
     /// report to be made of it.
@@ -80,8 +88,10 @@ impl Replayer {
     ) -> Result<Hunt, ReplayError> {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
         let alone = if besides.accesses { self.alone(tell)? } else { Alone::Unknown };
-        if let Alone::Diverges { in_vain } = alone {
-            self.instrument.in_vain = in_vain;
+        match alone {
+            Alone::Diverges { in_vain } => self.instrument.in_vain = in_vain,
+            Alone::Interrupted(signal) => return Ok(Hunt::nothing(signal)),
+            Alone::Unknown | Alone::AsRecorded => {}
         }
         tell(Pass::First);
         let first =
@@ -97,7 +107,8 @@ impl Replayer {
         }
         let bytes = lines.racing.values().chain(lines.open.values()).map(|bytes| u64::from(bytes.count_ones())).sum();
         let mut found = RawReport { complete, unobserved: missed, segments, ..RawReport::default() };
-        let ordering = if besides.ordering_first || self.instrument.in_vain.is_some() {
+        let goes_on = !matches!(first.ending, Ending::Interrupted(_));
+        let ordering = if goes_on && (besides.ordering_first || self.instrument.in_vain.is_some()) {
             self.ordering(&folder, &lines, &found, options, tell)?
         } else {
             None
@@ -108,7 +119,7 @@ impl Replayer {
         };
         let wanted = bytes > 0 || besides.accesses && !lines.variables.is_empty();
         let (mut last, mut watched) = (first, lines);
-        if wanted && !matches!(last.ending, Ending::Interrupted(_)) {
+        if wanted && goes_on {
             (found, last) = self.watched(&folder, &mut watched, &found, options, bytes, tell)?;
         }
         if let Ending::Diverged(report) = &last.ending {

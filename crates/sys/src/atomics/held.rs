@@ -42,6 +42,11 @@ impl<T> Held<T> {
         self.value.get()
     }
 
+    /// Whether somebody has it.
+    pub fn is_taken(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != FREE
+    }
+
     /// Frees it.
     ///
     /// # Safety

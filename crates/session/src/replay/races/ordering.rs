@@ -22,6 +22,8 @@ pub(super) enum Alone {
     AsRecorded,
     /// It does not; and a thread waits in vain there, if one does.
     Diverges { in_vain: Option<(u32, u64)> },
+    /// The user ended it by this signal.
+    Interrupted(i32),
 }
 
 impl Replayer {
@@ -63,6 +65,7 @@ impl Replayer {
         tell(Pass::Plain);
         match self.run(&rule, Some(&mut io::sink()))?.ending {
             Ending::Diverged(report) => Ok(Alone::Diverges { in_vain: report.in_vain }),
+            Ending::Interrupted(signal) => Ok(Alone::Interrupted(signal)),
             _ => Ok(Alone::AsRecorded),
         }
     }
