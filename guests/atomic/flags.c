@@ -23,7 +23,7 @@ static void *worker(void *argument)
             __builtin_ia32_pause();
         if (task == ~0ul)
             return NULL;
-        if (task % 16 == 0)
+        if (task % 4 == 0)
             jitter();
         workers[who].done = task * 100 + atomic_fetch_add(&next, 1) % 100;
         atomic_store_explicit(&workers[who].pending, 0, memory_order_release);
