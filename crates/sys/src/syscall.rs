@@ -7,7 +7,7 @@ mod limits;
 mod stat;
 
 pub use limits::{descriptor_limit, file_limit, set_file_limit};
-pub use stat::{Stat, blocks, file_birth, file_identity, file_mode, file_size, file_stat, is_readable};
+pub use stat::{Stat, blocks, file_birth, file_identity, file_mode, file_size, file_stat, is_readable, name_with};
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

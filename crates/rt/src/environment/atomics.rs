@@ -72,8 +72,9 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
     let mut known = Known::of(file);
     let Some(code) = known.bytes().get(offset..offset + range.len()) else { return };
     let learnt = learnt(known.bytes(), offset..offset + code.len());
-    let key =
-        syscall::file_stat(file.descriptor()).map(|stat| learnt.clone().fold(stat.part(range.len(), offset), mixed));
+    // What was learnt is part of the name.
+    let key = syscall::file_stat(file.descriptor())
+        .map(|stat| learnt.clone().fold(stat.part(range.len(), offset), |key, at| syscall::name_with(key, at as u64)));
     let sites = key.and_then(|key| recall(key, code)).unwrap_or_else(|| {
         let sites = find(code, offset, &mut known, learnt);
         if let Some(key) = key {
@@ -106,12 +107,6 @@ fn find(code: &[u8], offset: usize, known: &mut Known<'_>, learnt: impl ExactSiz
     let kept = atomics::settle(code, &mut sites, is_none);
     sites.truncate(kept);
     sites
-}
-
-/// A key that names what was learnt as well.
-fn mixed(key: u64, learnt: usize) -> u64 {
-    const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
-    (key ^ learnt as u64).wrapping_mul(PRIME).rotate_left(29) | 1
 }
 
 /// What another process found, of this session or an earlier one.

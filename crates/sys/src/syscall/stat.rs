@@ -98,11 +98,9 @@ impl Stat {
 
     /// Names so many bytes of the file from an offset on, as they are now; never 0.
     pub fn part(&self, length: usize, offset: usize) -> u64 {
-        const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
         let times = [self.changed, self.status_changed];
         let parts = [self.identity, times[0], times[1], [self.size, length as u64], [offset as u64, 0]];
-        let mix = |hash: u64, part: &u64| (hash ^ part).wrapping_mul(PRIME).rotate_left(29);
-        parts.as_flattened().iter().fold(PRIME, mix) | 1
+        parts.as_flattened().iter().fold(PRIME, |name, &part| mixed(name, part)) | 1
     }
 
     /// Whether it is a regular file.
@@ -111,6 +109,17 @@ impl Stat {
         const REGULAR: u32 = 0o100_000;
         self.mode & TYPE == REGULAR
     }
+}
+
+const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
+
+fn mixed(name: u64, part: u64) -> u64 {
+    (name ^ part).wrapping_mul(PRIME).rotate_left(29)
+}
+
+/// A name like that of [`Stat::part`] for it and something else together.
+pub fn name_with(name: u64, part: u64) -> u64 {
+    mixed(name, part) | 1
 }
 
 /// Bytes of an open regular file.
