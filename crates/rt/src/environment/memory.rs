@@ -31,6 +31,7 @@ use relive_sys::syscall::number::{
 use relive_sys::syscall::{self, Stat, syscall6};
 use relive_trace::opened::NAMED;
 
+const PAGE: usize = 4096;
 const EFAULT: isize = -14;
 
 const PROT_READ: usize = 1;
@@ -304,7 +305,7 @@ unsafe fn replay(number: usize, arguments: &[usize; 6]) -> isize {
         match (number, taken.result) {
             (_, error) if error < 0 => {}
             (MMAP, _) => {
-                replay_mmap(arguments, taken.result as usize, taken.filler());
+                replay_mmap(arguments, taken.result as usize, taken.filler().as_new());
                 races::fresh(taken.result as usize, arguments[1]);
             }
             (MREMAP, _) => replay_mremap(arguments, taken.result as usize),
@@ -330,6 +331,8 @@ unsafe fn replay_mremap(arguments: &[usize; 6], recorded: usize) {
     if found != recorded as isize {
         replayed::misplaced(recorded, found);
     }
+    let stays = if recorded == old { old_length.next_multiple_of(PAGE).min(new_length) } else { 0 };
+    races::fresh(recorded + stays, new_length - stays);
     replaced(MREMAP, arguments, found);
 }
 

@@ -15,7 +15,7 @@ use crate::object::{self, Internal, internal};
 use crate::replay::calls::{self as replayed, Filler};
 use crate::runtime::{self, Mode};
 use crate::thread::Thread;
-use crate::{record, replay, report, writer};
+use crate::{races, record, replay, report, writer};
 use core::sync::atomic::Ordering;
 use relive_order::Kind;
 use relive_sys::dispatch;
@@ -206,7 +206,7 @@ unsafe fn replay_attach(arguments: &[usize; 6]) -> isize {
         alone::attaches();
         replay::enter(Kind::LibcCall, 0);
         // SAFETY: the caller's promise; the recording had the memory at the same address.
-        unsafe { map(&mut space, arguments, taken.result as usize, taken.filler()) };
+        unsafe { map(&mut space, arguments, taken.result as usize, taken.filler().as_new()) };
         replay::leave(Kind::LibcCall, &[system_v::cell(Kept::Segment, arguments[0])], false);
     }
     taken.result
@@ -247,6 +247,7 @@ unsafe fn map(space: &mut Space, arguments: &[usize; 6], address: usize, mut fil
         }
         space.attached.add(address, bytes);
         object::mapped_shared();
+        races::fresh(address, bytes);
     }
 }
 

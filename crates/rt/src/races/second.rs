@@ -19,6 +19,7 @@ use relive_trace::races::{TOLD, WATCH, word};
 
 mod blocks;
 mod learnt;
+mod lives;
 mod stacks;
 mod telling;
 mod told;
@@ -165,6 +166,7 @@ impl Second {
             match *record {
                 [word::RACING, line, bytes] => {
                     self.detail.watch(line, bytes, 0);
+                    self.learnt.races(line, bytes);
                     runs(bytes).for_each(|run| self.told.watch(line * 64 + run.start..line * 64 + run.end));
                 }
                 [word::VARIABLE, line, bytes] => {
@@ -289,11 +291,12 @@ impl Second {
     /// An access of the program, before it happens. Whether those that follow it in its segment matter.
     pub(super) fn access(&mut self, me: u32, clocks: &Clocks, access: &Access) -> bool {
         self.settle(me, clocks);
-        self.learnt.note(access.ip);
         let clock = clocks.current(me);
-        if self.meant.contains(&access.ip) {
+        let meant = self.meant.contains(&access.ip);
+        if meant {
             self.make_variable(&access.range);
         }
+        self.learn(me, access, meant);
         self.keep(me, &clock, access);
         if self.variables.overlapping(access.range.clone()).next().is_none() {
             return self.threads.get(&me).is_none_or(|past| past.repeated < REPEATED_MAX);
@@ -423,6 +426,7 @@ impl Second {
     }
 
     pub(super) fn fresh(&mut self, range: Range<u64>) {
+        self.learnt.fresh(&range);
         let Self { detail, records, .. } = self;
         detail.fresh(range, &mut |told| {
             if let relive_race::Told::Unused(record) = told {
@@ -438,6 +442,7 @@ impl Second {
             return false;
         }
         self.frontier.add(&met.clocks[0], &met.clocks[1]);
+        self.learnt.races(met.line, met.bytes);
         let block = self.blocks.of(met.address()).map(|(start, _)| start);
         let [Some(older), Some(newer)] = met.records.map(|record| self.records.get(&record)) else { return true };
         let pair = (older.stack[0], newer.stack[0], met.kind, met.perhaps_atomic);

@@ -213,7 +213,7 @@ impl Taken {
             Place::Stream => None,
             Place::Inputs(_) => Recorded::open(),
         };
-        Filler { taken: *self, done: 0, file, whole: true }
+        Filler { taken: *self, done: 0, file, whole: true, is_access: true }
     }
 }
 
@@ -224,9 +224,17 @@ pub struct Filler {
     done: usize,
     file: Option<Recorded>,
     whole: bool,
+    is_access: bool,
 }
 
 impl Filler {
+    /// What it fills is new to the program, such as a mapping: nobody races with that.
+    #[must_use]
+    pub fn as_new(mut self) -> Self {
+        self.is_access = false;
+        self
+    }
+
     /// Bytes not yet handed out.
     pub fn left(&self) -> usize {
         self.taken.bytes as usize - self.done
@@ -241,7 +249,9 @@ impl Filler {
             self.whole = false;
             return;
         }
-        races::written(address, length);
+        if self.is_access {
+            races::written(address, length);
+        }
         // SAFETY: the caller's promise; the stream has so many bytes left.
         unsafe {
             match (self.taken.place, &self.file) {

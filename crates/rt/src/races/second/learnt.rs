@@ -1,49 +1,100 @@
-//! Which instructions access watched bytes: a recording at the level of atomics may order
-//! them, see `environment/atomics.rs`.
+//! Which instructions access what races, or what orders others: a recording at the level of
+//! atomics may order them, see `environment/atomics.rs`.
 //!
-//! Apart because races are about two accesses, and this about each by itself, whether it
-//! races or is what orders others.
+//! Apart because races are about two accesses, and this about each by itself.
 
+use super::Second;
+use super::lives::{Access, Lives};
+use super::stacks::RSP;
 use crate::races::ledger::Ledger;
 use crate::{runtime, translation};
 use alloc::collections::BTreeSet;
-use relive_sys::atomics::Access;
+use core::ops::Range;
+use relive_race::Touch;
+use relive_sys::atomics::Access as Atomic;
 use relive_sys::frames::File;
 use relive_sys::{maps, syscall};
 use relive_trace::accesses::key;
 use relive_trace::control::flag;
 use relive_trace::races::{LEARNT, word};
 
+/// Bytes below the stack pointer that a function uses which calls no other.
+const RED_ZONE: u64 = 128;
+
 /// Those of a process.
 pub(super) struct Learnt {
+    is_wanted: bool,
     known: BTreeSet<u64>,
+    lives: Lives,
     ledger: Ledger,
 }
 
 impl Learnt {
     pub(super) fn new() -> Self {
-        Self { known: BTreeSet::new(), ledger: Ledger::new(LEARNT) }
+        let is_wanted = runtime::has_flag(flag::ATOMICS);
+        Self { is_wanted, known: BTreeSet::new(), lives: Lives::default(), ledger: Ledger::new(LEARNT) }
     }
 
-    /// The instruction at `ip` does.
-    pub(super) fn note(&mut self, ip: u64) {
-        if !runtime::has_flag(flag::ATOMICS) || !self.known.insert(ip) || translation::is_of_runtime(ip) {
+    /// Bytes of a line race: whatever accesses them is learnt, and has been.
+    pub(super) fn races(&mut self, line: u64, bytes: u64) {
+        if self.is_wanted {
+            let Self { lives, known, ledger, .. } = self;
+            lives.count_always(line, bytes, &mut |instruction| note(known, ledger, instruction));
+        }
+    }
+
+    /// An access to bytes of which `watched` tells, by lines, the watched ones. The stack of its thread ends at
+    /// `stack`, and is used down to `pointer`.
+    fn access(&mut self, access: &Access, watched: impl Fn(u64) -> u64, stack: u64, pointer: u64) {
+        if !self.is_wanted {
             return;
         }
-        maps::each_file_of_code(|range, offset, path| {
-            if !range.contains(&(ip as usize)) {
-                return;
-            }
-            let Ok(fd) = u32::try_from(syscall::open(path, syscall::O_RDONLY)) else { return };
-            let file = File::open(fd);
-            let at = ip as usize - range.start + offset;
-            let bytes = file.bytes();
-            // Ordered as it is.
-            if bytes.get(at..).and_then(Access::indivisible_at).is_none() {
-                self.ledger.append(&[word::LEARNT, key(bytes.len() as u64, bytes), at as u64]);
-            }
-            drop(file);
-            syscall::close(fd);
-        });
+        // Whoever writes below the stack pointer pushes, or has returned from all that was there.
+        let pushes = access.range.end <= pointer && access.range.start >= stack;
+        let used = if pushes { pointer } else { pointer.saturating_sub(RED_ZONE) };
+        let Self { lives, known, ledger, .. } = self;
+        lives.end(&(stack..used));
+        lives.access(access, watched, &mut |instruction| note(known, ledger, instruction));
     }
+
+    /// Memory was given out: what accessed it before says nothing.
+    pub(super) fn fresh(&mut self, range: &Range<u64>) {
+        self.lives.end(range);
+    }
+}
+
+impl Second {
+    /// An access of a thread, to a variable if it is `meant` so.
+    pub(super) fn learn(&mut self, me: u32, access: &crate::races::Access, meant: bool) {
+        let pointer = access.general[RSP];
+        self.has_stack(me, pointer);
+        let stack = self.threads.get(&me).map(|past| &past.stack).filter(|stack| stack.contains(&pointer));
+        let stack = stack.map_or(pointer, |stack| stack.start);
+        let indivisible = meant || access.touch == Touch::Locked;
+        let access = Access { thread: me, instruction: access.ip, range: access.range.clone(), indivisible };
+        let Self { learnt, detail, .. } = self;
+        learnt.access(&access, |line| detail.watched(line), stack, pointer);
+    }
+}
+
+/// Writes down where in its file an instruction stands.
+fn note(known: &mut BTreeSet<u64>, ledger: &mut Ledger, ip: u64) {
+    if !known.insert(ip) || translation::is_of_runtime(ip) {
+        return;
+    }
+    maps::each_file_of_code(|range, offset, path| {
+        if !range.contains(&(ip as usize)) {
+            return;
+        }
+        let Ok(fd) = u32::try_from(syscall::open(path, syscall::O_RDONLY)) else { return };
+        let file = File::open(fd);
+        let at = ip as usize - range.start + offset;
+        let bytes = file.bytes();
+        // Ordered as it is.
+        if bytes.get(at..).and_then(Atomic::indivisible_at).is_none() {
+            ledger.append(&[word::LEARNT, key(bytes.len() as u64, bytes), at as u64]);
+        }
+        drop(file);
+        syscall::close(fd);
+    });
 }
