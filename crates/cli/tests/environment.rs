@@ -330,6 +330,15 @@ fn a_shell_that_asks_for_the_time() {
 }
 
 #[test]
+fn output_by_names_of_descriptors() {
+    const TEXT: &str = "exec >> /dev/stdout 5>&1; echo a >> /dev/stdout; cat small >> /dev/fd/1; \
+        echo b | tee -a /proc/self/fd/5; echo c > /dev/null; date +%N >> /proc/thread-self/fd/1; \
+        dd if=small of=/dev/stdout oflag=append conv=notrunc status=none";
+    let said = check(true, words(&["bash", "-c", TEXT]));
+    assert!(said.starts_with("a\none two\n") && said.contains("b\nb\n") && said.ends_with("four\n"), "{said}");
+}
+
+#[test]
 fn processes_that_others_end() {
     // By a pipe that nobody reads, by a time limit, by a shell before they did anything, and by themselves.
     const TEXT: &str = "ulimit -c 0; yes | head -1; timeout 0.2 sleep 9; echo $?; sleep 9 & kill $!; wait $!; echo $?; \

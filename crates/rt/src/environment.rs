@@ -418,6 +418,7 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
             });
             output::wrote(thread, number, arguments, result);
             descriptors::follow(number, arguments, result);
+            output::opened(number, arguments, result);
             if result == 0 && replayed::is_sleep(number) {
                 // A replay does not see it; what strikes before or after must be told apart.
                 thread.count_call(false);
@@ -444,6 +445,8 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
     unsafe { output::compare(&mut filler, number, arguments, result) };
     filler.finish(number);
     descriptors::follow(number, arguments, result);
+    // SAFETY: the program has the name still, as in the recording.
+    unsafe { output::opened(number, arguments, result) };
     if number == GETTID {
         thread.recorded_tid = result as u32;
     }

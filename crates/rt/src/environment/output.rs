@@ -3,9 +3,11 @@
 //! Nothing else that a replayed program writes goes anywhere.
 
 mod given;
+mod opened;
 mod order;
 
 pub(super) use given::{check, compare};
+pub(super) use opened::opened;
 
 use super::{alone, descriptors};
 use crate::replay::calls as replayed;
@@ -19,15 +21,16 @@ use relive_sys::syscall::number::{
 use relive_sys::{signal, syscall};
 use relive_trace::control::flag;
 
-/// Descriptors that an image starts with.
-const STANDARD: usize = 3;
+/// Descriptors that an image may start with, the standard ones and those that a shell has duplicated: as many as have
+/// room in the value that a recording keeps.
+const INHERITED: usize = size_of::<i64>();
 
-/// Finds out, or is told by the recording, which of the standard descriptors are the session's: in a pipeline the
-/// first program's output is not.
+/// Finds out, or is told by the recording, which of the first descriptors are the session's: in a pipeline the first
+/// program's output is not.
 pub(super) fn start() {
     match runtime::mode() {
         Mode::Record => {
-            let shown = (0..STANDARD).fold(0, |bits, fd| bits | i64::from(session_output(fd as u32)) << (8 * fd));
+            let shown = (0..INHERITED).fold(0, |bits, fd| bits | i64::from(session_output(fd as u32)) << (8 * fd));
             record::value(shown);
             begin_with(shown);
         }
@@ -37,7 +40,7 @@ pub(super) fn start() {
 }
 
 fn begin_with(shown: i64) {
-    (0..STANDARD).for_each(|fd| descriptors::set(fd, (shown >> (8 * fd)) as u8 & 3));
+    (0..INHERITED).for_each(|fd| descriptors::set(fd, (shown >> (8 * fd)) as u8 & 3));
 }
 
 /// Whether a call would move data to the session's output past the program's memory, where a recording could not see

@@ -115,6 +115,7 @@ pub(super) unsafe extern "C" fn made(number: usize, arguments: *const [usize; 6]
         if row.class == Class::Descriptor {
             descriptors::follow(number, arguments, result);
         }
+        output::opened(number, arguments, result);
         if generated::is_owed(thread) {
             generated::pay(thread);
         }
