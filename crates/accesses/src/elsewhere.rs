@@ -38,6 +38,23 @@ pub fn look(memory: &Elsewhere, mut each: impl FnMut(Line)) {
     }
 }
 
+/// Has the thread note anew what it touches. Of what it noted so far, a look shows the bytes that it touches again, and such
+/// as were noted within the last instant.
+pub fn forget(memory: &Elsewhere) {
+    let mut at = LOG;
+    let end = LOG + bytes(memory, word::LOG_NEXT, LOG);
+    while at < end {
+        let entry = memory.load(at);
+        if entry & WITH_BYTES != 0 {
+            memory.clear(at + 8);
+            at += 24;
+        } else {
+            memory.clear(touched(index(entry)));
+            at += 8;
+        }
+    }
+}
+
 /// What locked instructions of the thread touched since that was last taken.
 pub fn look_at_locked(memory: &Elsewhere, mut each: impl FnMut(LockedBytes)) {
     let end = LOCKED_LOG + bytes(memory, word::LOCKED_NEXT, LOCKED_LOG);

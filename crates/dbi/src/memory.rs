@@ -34,7 +34,7 @@ pub struct Elsewhere {
     reserve: Reserve,
 }
 
-// SAFETY: it is only read, and stays for good.
+// SAFETY: it stays for good, and no access to it is more than a word.
 unsafe impl Send for Elsewhere {}
 
 impl Elsewhere {
@@ -56,6 +56,15 @@ impl Elsewhere {
     pub fn load(&self, offset: isize) -> u64 {
         // SAFETY: an aligned word of memory that is mapped, by the contract of `new`; its thread may write it meanwhile.
         unsafe { place(self.area, self.reserve, offset).read_volatile() }
+    }
+
+    /// Makes the word at `offset` zero. Its thread may be about to store what it made of the word before.
+    ///
+    /// # Panics
+    /// As [`Elsewhere::load`].
+    pub fn clear(&self, offset: isize) {
+        // SAFETY: as in `load`; the thread's code takes any value of a word for granted, zero among them.
+        unsafe { place(self.area, self.reserve, offset).write_volatile(0) }
     }
 
     /// As [`ToolMemory::word`].

@@ -36,9 +36,9 @@ pub(super) struct Ending {
 
 /// Where a thread is to be found.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    tid: u32,
-    memory: Elsewhere,
+pub(super) struct Place {
+    pub(super) tid: u32,
+    pub(super) memory: Elsewhere,
 }
 
 impl Ending {
@@ -77,10 +77,14 @@ impl Ending {
         running.iter().filter(|&(&index, _)| index != me).map(|(&index, &place)| (index, place)).collect()
     }
 
-    /// The calling thread is about to end the process. `each` is told of what every other thread did since it was last
+    /// Where a thread that runs is to be found.
+    pub(super) fn place_of(&self, index: u32) -> Option<Place> {
+        self.running.lock().get(&index).copied()
+    }
+
+    /// The calling thread is about to end the process, and has let the others compute. `each` is told of what every other thread did since it was last
     /// within, none of which is now.
     pub(super) fn ends(&self, me: u32, passage: &Passage, mut each: impl FnMut(u32, &Elsewhere)) {
-        self.let_compute(me);
         passage.close(me);
         for _ in 0..PASSAGE_MILLISECONDS {
             if passage.is_empty(me) {
@@ -94,7 +98,7 @@ impl Ending {
     }
 
     /// Waits until every other thread waits for something, or does what it has done before.
-    fn let_compute(&self, me: u32) {
+    pub(super) fn let_compute(&self, me: u32) {
         // Of each, how many lines it had touched when it had that much time.
         let mut seen: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for _ in 0..LOOKS {
@@ -115,7 +119,8 @@ impl Ending {
     }
 }
 
-fn pause(milliseconds: u32) {
+/// Waits so long.
+pub(super) fn pause(milliseconds: u32) {
     static NEVER: AtomicU32 = AtomicU32::new(0);
     syscall::futex_wait(&NEVER, 0, Some(milliseconds));
 }

@@ -31,6 +31,8 @@ use relive_trace::control::flag;
 use relive_trace::races::FOUND;
 use relive_trace::races::word::{self, not_translated};
 
+mod in_vain;
+
 /// The history is told what all threads know each time that a thread has had so many segments, or as many lines in them.
 const SEGMENTS: u64 = 64;
 const LINES: u64 = 2048;
@@ -453,8 +455,11 @@ impl State {
         self.settle(me);
         self.open.begins();
         self.hand_over(me);
+        self.ending.let_compute(me);
+        let mut in_vain = self.show_loop();
         self.ending.ends(me, &self.passage, |other, memory| {
             let clock = self.clocks.current(other);
+            self.look_through(in_vain.take_if(|before| before.is_of(other)), &clock);
             self.gather(|found| {
                 translation::look(memory, |lines| self.hold(&clock, lines), |range| self.variable(&range, found));
             });

@@ -184,6 +184,11 @@ pub(crate) fn look(memory: &Elsewhere, lines: impl FnMut(&[Line]), mut locked: i
     elsewhere::look_at_locked(memory, |bytes| locked(bytes.address..bytes.address + u64::from(bytes.bytes)));
 }
 
+/// Has another thread note anew what it touches: nobody knows then what it touched before.
+pub(crate) fn forget(memory: &Elsewhere) {
+    elsewhere::forget(memory);
+}
+
 fn take(segment: &mut Segment<'_, '_, '_, Watcher>, lines: impl FnMut(&[Line]), mut locked: impl FnMut(Range<u64>)) {
     let mut batch = Batch::to(lines);
     segment.take(|line| batch.push(line));
