@@ -224,7 +224,9 @@ pub fn waits_at(word: usize) {
 }
 
 extern "C" fn note_variable(word: usize) {
-    full(&mut |_, locked| locked(range(word, size_of::<u32>())));
+    if thread::current_if_known().is_some() {
+        State::get().waited(thread::current().index, &range(word, size_of::<u32>()));
+    }
 }
 
 /// A call's result was laid there.

@@ -108,6 +108,9 @@ pub mod word {
     /// A thread has read these bytes, and did not synchronise behind that any more.
     pub const OPEN: u64 = 13;
 
+    /// Threads waited by the kernel at these bytes of a line, or were let go on: as [`VARIABLE`].
+    pub const WAITED: u64 = 14;
+
     /// Why something was not observed.
     pub mod not_translated {
         /// A piece of code that can't be translated ran natively.

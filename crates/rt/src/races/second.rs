@@ -175,6 +175,7 @@ impl Second {
                         self.variables.insert(line * 64 + range.start..line * 64 + range.end);
                     }
                 }
+                [word::WAITED, line, bytes] => self.learnt.races(line, bytes),
                 [word::MEANT, instruction, _] => _ = self.meant.insert(instruction),
                 _ => {}
             }
@@ -184,9 +185,8 @@ impl Second {
     /// The lines to watch, with the bytes of each, in order.
     pub(super) fn lines() -> BTreeMap<u64, u64> {
         let mut lines = BTreeMap::new();
-        for record in
-            given(WATCH).chunks_exact(word::COUNT).filter(|record| matches!(record[0], word::RACING | word::VARIABLE))
-        {
+        let is_line = |record: &&[u64]| matches!(record[0], word::RACING | word::VARIABLE);
+        for record in given(WATCH).chunks_exact(word::COUNT).filter(is_line) {
             *lines.entry(record[1]).or_default() |= record[2];
         }
         lines
@@ -293,10 +293,10 @@ impl Second {
         self.settle(me, clocks);
         let clock = clocks.current(me);
         let meant = self.meant.contains(&access.ip);
+        self.learn(me, access, meant);
         if meant {
             self.make_variable(&access.range);
         }
-        self.learn(me, access, meant);
         self.keep(me, &clock, access);
         if self.variables.overlapping(access.range.clone()).next().is_none() {
             return self.threads.get(&me).is_none_or(|past| past.repeated < REPEATED_MAX);

@@ -14,7 +14,7 @@ use super::passage::Passage;
 use super::robust::Holders;
 use super::second::Second;
 use super::tally::Tally;
-use super::{Act, Pass, Take, alone, labels};
+use super::{Act, Pass, alone, labels};
 use crate::object::{self, Cell};
 use crate::runtime;
 use crate::thread;
@@ -32,6 +32,7 @@ use relive_trace::races::FOUND;
 use relive_trace::races::word::{self, not_translated};
 
 mod in_vain;
+mod variables;
 
 /// The history is told what all threads know each time that a thread has had so many segments, or as many lines in them.
 const SEGMENTS: u64 = 64;
@@ -64,8 +65,8 @@ struct Found {
     ledger: Ledger,
     /// By lines: bytes that race.
     racing: BTreeMap<u64, u64>,
-    /// Lines with the bytes of a synchronisation variable.
-    variables: BTreeSet<(u64, u64)>,
+    /// How they are known, and lines with the bytes of a synchronisation variable.
+    variables: BTreeSet<(u64, u64, u64)>,
 }
 
 impl Found {
@@ -307,15 +308,11 @@ impl State {
     /// The calling thread's lines, as those of the segment with this clock.
     fn check(&self, clock: &Clock) {
         self.gather(|found| {
-            translation::take_accesses(|lines| self.hold(clock, lines), |range| self.variable(&range, found));
+            translation::take_accesses(
+                |lines| self.hold(clock, lines),
+                |range| self.variable(word::VARIABLE, &range, found),
+            );
         });
-    }
-
-    /// The thread's log is full in the middle of a segment.
-    pub(super) fn full(&self, me: u32, take: Take<'_>) {
-        let _within = self.passage.enter(me);
-        let clock = self.clocks.current(me);
-        self.gather(|found| take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(&range, found)));
     }
 
     /// Tells the launcher what is found meanwhile, in one write: a program may touch each word of a large table by locked
@@ -352,16 +349,6 @@ impl State {
         *told |= new;
         if new != 0 {
             words.extend([word::RACING, race.line, new]);
-        }
-    }
-
-    /// A locked instruction touched a range: what the launcher is to be told of it.
-    fn variable(&self, range: &Range<u64>, words: &mut Vec<u64>) {
-        let mut found = self.found.lock();
-        for (line, bytes) in pieces(range.clone()) {
-            if found.variables.insert((line, bytes)) {
-                words.extend([word::VARIABLE, line, bytes]);
-            }
         }
     }
 
@@ -461,7 +448,11 @@ impl State {
             let clock = self.clocks.current(other);
             self.look_through(in_vain.take_if(|before| before.is_of(other)), &clock);
             self.gather(|found| {
-                translation::look(memory, |lines| self.hold(&clock, lines), |range| self.variable(&range, found));
+                translation::look(
+                    memory,
+                    |lines| self.hold(&clock, lines),
+                    |range| self.variable(word::VARIABLE, &range, found),
+                );
             });
             self.tally.ends(|| clock.clone());
         });

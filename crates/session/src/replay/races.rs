@@ -217,6 +217,9 @@ pub(super) struct Lines {
     pub(super) racing: BTreeMap<u64, u64>,
     /// Lines with the bytes of a synchronisation variable, each by itself.
     variables: BTreeSet<(u64, u64)>,
+    /// Those of them at which threads wait by the kernel, whatever else touches them.
+    #[serde(default)]
+    waited: BTreeSet<(u64, u64)>,
     /// Instructions whose accesses are to such variables.
     #[serde(default)]
     meant: BTreeSet<u64>,
@@ -329,6 +332,10 @@ impl Scratch {
                 match *record {
                     [word::RACING, line, bytes] => *lines.racing.entry(line).or_default() |= bytes,
                     [word::VARIABLE, line, bytes] => _ = lines.variables.insert((line, bytes)),
+                    [word::WAITED, line, bytes] => {
+                        lines.variables.insert((line, bytes));
+                        lines.waited.insert((line, bytes));
+                    }
                     [word::OPEN, line, bytes] => *lines.open.entry(line).or_default() |= bytes,
                     [word::BEGUN, process, _] => _ = begun.insert(process),
                     [word::ENDED, process, _] => _ = ended.insert(process),
@@ -356,7 +363,8 @@ impl Scratch {
         let variables = lines.variables.iter().map(|&(line, bytes)| [word::VARIABLE, line, bytes]);
         let meant = lines.meant.iter().map(|&instruction| [word::MEANT, instruction, 0]);
         let counted = counted.iter().map(|&instruction| [word::COUNTED, instruction, 0]);
-        let words = racing.chain(variables).chain(meant).chain(counted).flatten();
+        let waited = lines.waited.iter().map(|&(line, bytes)| [word::WAITED, line, bytes]);
+        let words = racing.chain(variables).chain(waited).chain(meant).chain(counted).flatten();
         let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         fs::write(self.0.join(WATCH), bytes)
     }
@@ -418,6 +426,7 @@ mod tests {
         let lines = |variables: &[(u64, u64)]| Lines {
             racing: [(5, 0b1111), (6, 1)].into(),
             variables: variables.iter().copied().collect(),
+            waited: [].into(),
             meant: [].into(),
             open: [].into(),
         };
@@ -452,7 +461,11 @@ mod tests {
     fn what_several_processes_found_is_watched_once() {
         let folder = Scratch(tempfile::tempdir().unwrap().keep());
         let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        fs::write(folder.0.join(format!("{FOUND}-0")), bytes(&[10, 0, 0, 0, 5, 1, 1, 5, 8, 0, 5, 2, 2, 0, 3])).unwrap();
+        fs::write(
+            folder.0.join(format!("{FOUND}-0")),
+            bytes(&[10, 0, 0, 0, 5, 1, 1, 5, 8, 0, 5, 2, 2, 0, 3, 14, 6, 15]),
+        )
+        .unwrap();
         // The last record was cut.
         fs::write(
             folder.0.join(format!("{FOUND}-12")),
@@ -463,9 +476,9 @@ mod tests {
         let (lines, missed, segments, untold) = folder.found().unwrap();
         folder.watch(&lines).unwrap();
         assert_eq!(lines.racing.into_iter().collect::<Vec<_>>(), [(5, 3), (9, 4)]);
-        assert_eq!(lines.variables.into_iter().collect::<Vec<_>>(), [(5, 8)]);
+        assert_eq!(lines.variables.into_iter().collect::<Vec<_>>(), [(5, 8), (6, 15)]);
         assert_eq!((segments, untold), (None, 1));
         assert_eq!(missed, [RawUnobserved { what: missed_of(word::NATIVE, not_translated::PIECE), count: 7 }]);
-        assert_eq!(fs::read(folder.0.join(WATCH)).unwrap(), bytes(&[0, 5, 3, 0, 9, 4, 1, 5, 8]));
+        assert_eq!(fs::read(folder.0.join(WATCH)).unwrap(), bytes(&[0, 5, 3, 0, 9, 4, 1, 5, 8, 1, 6, 15, 14, 6, 15]));
     }
 }

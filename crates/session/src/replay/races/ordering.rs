@@ -40,6 +40,7 @@ impl Replayer {
         let mut watched = Lines { racing: BTreeMap::new(), ..lines.clone() };
         if self.instrument.in_vain.is_some() && !watched.open.is_empty() {
             watched.variables.clear();
+            watched.waited.clear();
         }
         if watched.bytes() == 0 {
             return Ok(None);
