@@ -372,14 +372,14 @@ fn python_hashes_addresses_and_starts_programs() {
 #[test]
 fn signals_strike_a_computing_thread_where_they_did() {
     for arguments in [
-        &["registers", "real", "12000"][..],
-        &["stack", "real", "16000"],
-        &["fractions", "prof", "12000"],
-        &["heap", "virtual", "24000"],
-        &["global", "other", "32000"],
-        &["stack", "jump", "16000"],
-        &["copies", "real", "40000"],
-        &["calls", "real", "24000"],
+        &["registers", "real", "6000"][..],
+        &["stack", "real", "8000"],
+        &["fractions", "prof", "6000"],
+        &["heap", "virtual", "12000"],
+        &["global", "other", "16000"],
+        &["stack", "jump", "8000"],
+        &["copies", "real", "20000"],
+        &["calls", "real", "12000"],
     ] {
         check(true, guest_with("strikes", arguments));
     }
@@ -388,10 +388,10 @@ fn signals_strike_a_computing_thread_where_they_did() {
 #[test]
 fn signals_strike_threads_that_compute_together_where_they_did() {
     for arguments in [
-        &["registers", "own", "3", "20000"][..],
-        &["short", "kill", "3", "40000"],
-        &["memory", "prof", "3", "60000"],
-        &["memory", "fork", "4", "40000"],
+        &["registers", "own", "3", "10000"][..],
+        &["short", "kill", "3", "20000"],
+        &["memory", "prof", "3", "30000"],
+        &["memory", "fork", "4", "20000"],
     ] {
         check(true, guest_with("strikes_threads", arguments));
     }
