@@ -30,6 +30,8 @@ pub(super) struct Module {
     code: Vec<Range<u64>>,
     /// Its file, if that is the one that was mapped.
     file: Option<PathBuf>,
+    /// Whether what was mapped begins where code of the file does.
+    begins: bool,
     tables: OnceCell<Option<Tables>>,
     /// What stands at addresses that were asked for and that the tables leave out.
     undescribed: RefCell<HashMap<u64, Option<Undescribed>>>,
@@ -54,7 +56,10 @@ impl Modules {
                 continue;
             }
             seen.push(raw);
-            let module = Module::new(raw, now(&raw.file, relocated));
+            let mut module = Module::new(raw, now(&raw.file, relocated));
+            if !module.begins && modules.iter().any(|known| known.is_elsewhere(&module)) {
+                module.keep_to(raw);
+            }
             if modules.iter().all(|known| known.raw != module.raw) {
                 modules.push(module);
             }
@@ -82,9 +87,21 @@ impl Module {
     fn new(raw: &RawModule, path: &Path) -> Self {
         let whole = raw.file.starts_with('/').then(|| elf::with_elf(path, |file| whole(raw, file))).flatten().flatten();
         let file = whole.is_some().then(|| path.to_owned());
-        let part = || (raw.clone(), iter::once(raw.start..raw.end).collect());
-        let (raw, code) = whole.unwrap_or_else(part);
-        Self { raw, code, file, tables: OnceCell::new(), undescribed: RefCell::default() }
+        let part = || (raw.clone(), iter::once(raw.start..raw.end).collect(), true);
+        let (raw, code, begins) = whole.unwrap_or_else(part);
+        Self { raw, code, file, begins, tables: OnceCell::new(), undescribed: RefCell::default() }
+    }
+
+    /// Whether the file of `other` is this one's, mapped at another place.
+    fn is_elsewhere(&self, other: &Self) -> bool {
+        self.raw.file == other.raw.file && self.raw.bias != other.raw.bias
+    }
+
+    /// Nothing but this is mapped of the file here: some programs (node) map a part of their code a second time, and what is
+    /// around it is others'.
+    fn keep_to(&mut self, mapped: &RawModule) {
+        (self.raw.start, self.raw.end) = (mapped.start, mapped.end);
+        self.code = iter::once(mapped.start..mapped.end).collect();
     }
 
     /// How the callers of its functions are found.
@@ -133,8 +150,9 @@ fn has_code(file: &Elf<'_>, address: u64, bytes: &[u8]) -> bool {
         .any(|segment| matches!(segment.data_range(address, bytes.len() as u64), Ok(Some(found)) if found == bytes))
 }
 
-/// The module as its file describes it, and its code; `None` if what was mapped is no code of this file.
-fn whole(raw: &RawModule, file: &Elf<'_>) -> Option<(RawModule, Vec<Range<u64>>)> {
+/// The module as its file describes it, its code, and whether what was mapped begins where code does; `None` if it is no code of
+/// this file.
+fn whole(raw: &RawModule, file: &Elf<'_>) -> Option<(RawModule, Vec<Range<u64>>, bool)> {
     let segments = segments(file);
     let first = segments.iter().map(|segment| segment.memory.start).min()? / PAGE * PAGE;
     let last = segments.iter().map(|segment| segment.memory.end).max()?;
@@ -143,12 +161,12 @@ fn whole(raw: &RawModule, file: &Elf<'_>) -> Option<(RawModule, Vec<Range<u64>>)
         let module = RawModule { start: bias.wrapping_add(first), end, bias, ..raw.clone() };
         let code = segments.iter().filter(|segment| segment.code);
         let code = code.map(|it| bias.wrapping_add(it.memory.start)..bias.wrapping_add(it.memory.end)).collect();
-        (module.start < end).then_some((module, code))
+        (module.start < end).then_some((module, code, true))
     };
     // Whole already: as long as the file says, with what the file adds to its addresses.
     let known = with(raw.bias)?;
     if known.0.start == raw.start && known.0.end <= raw.end {
-        return Some((raw.clone(), known.1));
+        return Some((raw.clone(), known.1, true));
     }
     let offset = raw.start.wrapping_sub(raw.bias);
     let pages = |it: &Segment| {
@@ -158,8 +176,9 @@ fn whole(raw: &RawModule, file: &Elf<'_>) -> Option<(RawModule, Vec<Range<u64>>)
     // Of a file whose segments share pages the one that begins there is meant; a mapping may also be a part of one.
     let code = || segments.iter().filter(|it| it.code).filter_map(|it| Some((it, pages(it)?)));
     let begins = code().find(|(_, pages)| pages.start == offset);
-    let (segment, _) = begins.or_else(|| code().find(|(_, pages)| pages.contains(&offset)))?;
-    with(raw.start.wrapping_sub(offset).wrapping_add(segment.offset).wrapping_sub(segment.memory.start))
+    let (segment, pages) = begins.or_else(|| code().find(|(_, pages)| pages.contains(&offset)))?;
+    let whole = with(raw.start.wrapping_sub(offset).wrapping_add(segment.offset).wrapping_sub(segment.memory.start));
+    whole.map(|(module, code, _)| (module, code, pages.start == offset))
 }
 
 #[cfg(test)]
@@ -207,6 +226,20 @@ mod tests {
         let rest = RawModule { start: code.start + 2 * PAGE, ..code.clone() };
         assert!(rest.start < rest.end);
         assert_eq!(corrected(&[code, rest]), [whole]);
+    }
+
+    #[test]
+    fn a_part_that_is_mapped_once_more_elsewhere_is_no_more_than_that() {
+        let (code, whole) = mapped(0x5555_5555_4000);
+        let shift = 0x2000_0000_0000;
+        let again = RawModule {
+            start: code.start + 2 * PAGE + shift,
+            end: code.start + 3 * PAGE + shift,
+            bias: code.bias + shift,
+            ..code.clone()
+        };
+        let bias = whole.bias + shift;
+        assert_eq!(corrected(&[code, again.clone()]), [whole, RawModule { bias, ..again }]);
     }
 
     #[test]
