@@ -6,12 +6,14 @@
 mod base;
 mod dwarf;
 pub(crate) mod elf;
+mod functions;
 mod locals;
 mod variables;
 
 use crate::raw::{RawModule, RawStack};
 pub use base::{Base, Meaning};
 use elf::{Image, Symbol, Unread};
+pub use functions::Functions;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 
 use crate::replay::Recorded;
 use addr2line::Loader;
+use relive_findings::names::Functions;
 use relive_findings::places::short;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,9 +19,17 @@ const FIXED_ADDRESSES: u16 = 2;
 #[derive(Default)]
 pub struct Places {
     mappings: Vec<Mapping>,
-    loaders: BTreeMap<PathBuf, Option<(Loader, bool)>>,
+    loaders: BTreeMap<PathBuf, Option<Loaded>>,
     memory: Option<File>,
     recorded: Recorded,
+}
+
+/// What a file says of its code.
+struct Loaded {
+    lines: Loader,
+    functions: Functions,
+    /// Whether its addresses are those of the process.
+    fixed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -100,10 +109,10 @@ impl Places {
         let named = self.recorded.path(&path).unwrap_or_else(|| path.clone());
         let name = named.file_name().unwrap_or(named.as_os_str()).to_string_lossy().into_owned();
         let unknown = format!("{name}+{:#x}", address - base);
-        let Some((loader, fixed)) = loader else { return Some(unknown) };
-        let probe = if *fixed { address } else { address - base };
-        let function = function(loader, probe);
-        let location = loader.find_location(probe).ok().flatten();
+        let Some(loaded) = loader else { return Some(unknown) };
+        let probe = if loaded.fixed { address } else { address - base };
+        let function = function(loaded, probe);
+        let location = loaded.lines.find_location(probe).ok().flatten();
         let line = location.and_then(|place| Some(format!("{}:{}", place.file?, place.line?)));
         Some(match (line, function) {
             (Some(line), Some(function)) => format!("{line} ({function})"),
@@ -114,21 +123,21 @@ impl Places {
     }
 }
 
-fn function(loader: &Loader, probe: u64) -> Option<String> {
-    let inner = loader.find_frames(probe).ok().and_then(|mut frames| frames.next().ok().flatten());
+fn function(loaded: &Loaded, probe: u64) -> Option<String> {
+    let inner = loaded.lines.find_frames(probe).ok().and_then(|mut frames| frames.next().ok().flatten());
     let named = inner.and_then(|frame| Some(frame.function?.demangle().ok()?.into_owned()));
-    let symbol = || loader.find_symbol(probe).map(|symbol| addr2line::demangle_auto(symbol.into(), None).into_owned());
+    let symbol = || Some(addr2line::demangle_auto(loaded.functions.at(probe)?.into(), None).into_owned());
     let name = named.or_else(symbol)?;
     // Parameters and template arguments of C++ fill more lines than a report has.
     let short = short(&name);
     Some(short.strip_suffix("()").unwrap_or(&short).to_owned())
 }
 
-fn load(path: &Path) -> Option<(Loader, bool)> {
+fn load(path: &Path) -> Option<Loaded> {
     let mut head = [0u8; 18];
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
     let fixed = u16::from_le_bytes([head[16], head[17]]) == FIXED_ADDRESSES;
-    Some((Loader::new(path).ok()?, fixed))
+    Some(Loaded { lines: Loader::new(path).ok()?, functions: Functions::open(path)?, fixed })
 }
 
 /// libc, the loader and our own library: a frame there says less than its caller.

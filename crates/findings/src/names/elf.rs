@@ -47,11 +47,11 @@ pub(super) struct Symbol {
 }
 
 /// Symbols by address.
-#[derive(Default)]
-struct Table(Vec<Symbol>);
+#[derive(Debug, Default)]
+pub(super) struct Table(Vec<Symbol>);
 
 impl Table {
-    fn new(mut symbols: Vec<Symbol>) -> Self {
+    pub(super) fn new(mut symbols: Vec<Symbol>) -> Self {
         // Of several names at one place the shortest is the one that people wrote: the others are aliases
         // with underscores and versions.
         symbols.sort_by(|a, b| (a.address, a.name.len(), &a.name).cmp(&(b.address, b.name.len(), &b.name)));
@@ -66,7 +66,7 @@ impl Table {
         Self(symbols)
     }
 
-    fn find(&self, address: u64) -> Option<&Symbol> {
+    pub(super) fn find(&self, address: u64) -> Option<&Symbol> {
         let before = self.0.partition_point(|symbol| symbol.address <= address);
         // A symbol can lie within a larger one: a few steps back find that, too.
         let near = self.0[..before].iter().rev().take(8);
@@ -173,15 +173,15 @@ fn has_debug(elf: &Elf<'_>) -> bool {
 
 /// The symbols of one file.
 #[derive(Default)]
-struct Symbols {
-    functions: Vec<Symbol>,
+pub(super) struct Symbols {
+    pub(super) functions: Vec<Symbol>,
     data: Vec<Symbol>,
     thread_locals: Vec<Symbol>,
     /// There are more than the dynamic loader needs.
     are_all: bool,
 }
 
-fn symbols(elf: &Elf<'_>) -> Symbols {
+pub(super) fn symbols(elf: &Elf<'_>) -> Symbols {
     let mut symbols = Symbols { are_all: elf.symbols().next().is_some(), ..Symbols::default() };
     let all = elf.symbols().chain(elf.dynamic_symbols());
     // Thread-local ones are no definitions to the reader of the file.
