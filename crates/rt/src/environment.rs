@@ -417,8 +417,7 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
                 check.visit(visit);
             });
             output::wrote(thread, number, arguments, result);
-            descriptors::follow(number, arguments, result);
-            output::opened(number, arguments, result);
+            output::follow(number, arguments, result);
             if result == 0 && replayed::is_sleep(number) {
                 // A replay does not see it; what strikes before or after must be told apart.
                 thread.count_call(false);
@@ -444,9 +443,8 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
     // SAFETY: what the program wrote is readable: the kernel read it in the recording.
     unsafe { output::compare(&mut filler, number, arguments, result) };
     filler.finish(number);
-    descriptors::follow(number, arguments, result);
-    // SAFETY: the program has the name still, as in the recording.
-    unsafe { output::opened(number, arguments, result) };
+    // SAFETY: the program has the call's name still, as in the recording.
+    unsafe { output::follow(number, arguments, result) };
     if number == GETTID {
         thread.recorded_tid = result as u32;
     }

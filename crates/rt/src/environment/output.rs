@@ -73,6 +73,16 @@ pub(super) const fn writes(number: usize) -> bool {
     matches!(number, WRITE | PWRITE64 | WRITEV | SENDTO | SENDMSG | PWRITEV | PWRITEV2)
 }
 
+/// After a call of the program that succeeded or failed as recorded: which descriptors are the session's output from here on.
+///
+/// # Safety
+/// What the arguments of a call that succeeded name must be as it was.
+pub(super) unsafe fn follow(number: usize, arguments: &[usize; 6], result: isize) {
+    descriptors::follow(number, arguments, result);
+    // SAFETY: the caller's promise.
+    unsafe { opened(number, arguments, result) };
+}
+
 /// After a call of a recording, which is in the thread's stream.
 #[inline(always)]
 pub(super) fn wrote(thread: &mut Thread, number: usize, arguments: &[usize; 6], result: isize) {
