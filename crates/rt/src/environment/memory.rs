@@ -332,7 +332,9 @@ unsafe fn replay_mremap(arguments: &[usize; 6], recorded: usize) {
         replayed::misplaced(recorded, found);
     }
     let stays = if recorded == old { old_length.next_multiple_of(PAGE).min(new_length) } else { 0 };
-    races::fresh(recorded + stays, new_length - stays);
+    if new_length > stays {
+        races::fresh(recorded + stays, new_length - stays);
+    }
     replaced(MREMAP, arguments, found);
 }
 

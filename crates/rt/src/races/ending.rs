@@ -82,8 +82,8 @@ impl Ending {
         self.running.lock().get(&index).copied()
     }
 
-    /// The calling thread is about to end the process, and has let the others compute. `each` is told of what every other thread did since it was last
-    /// within, none of which is now.
+    /// The calling thread is about to end the process, and has let the others compute. `each` is told of what every other
+    /// thread did since it was last within, none of which is now.
     pub(super) fn ends(&self, me: u32, passage: &Passage, mut each: impl FnMut(u32, &Elsewhere)) {
         passage.close(me);
         for _ in 0..PASSAGE_MILLISECONDS {

@@ -4,7 +4,9 @@
 //! a file of its own, with its own position, that is the session's output all the same.
 
 use crate::environment::descriptors;
+use crate::runtime;
 use core::ffi::{CStr, c_char};
+use relive_sys::syscall;
 use relive_sys::syscall::number::{OPEN, OPENAT, OPENAT2};
 
 /// Where names of descriptors stand, by their numbers.
@@ -22,8 +24,8 @@ pub(in crate::environment) unsafe fn opened(number: usize, arguments: &[usize; 6
         _ => return,
     };
     // SAFETY: the kernel has read it, a string of C's.
-    if result >= 0 && unsafe { may_name(path as *const u8) } {
-        // SAFETY: the same.
+    if result >= 0 && unsafe { may_name(path as *const u8) } && syscall::getpid() == runtime::pid() {
+        // SAFETY: the same. (A child that still shares our memory has descriptors of its own.)
         let path = unsafe { CStr::from_ptr(path as *const c_char) };
         let shown = named(path.to_bytes()).and_then(descriptors::shown_by);
         descriptors::set(result as usize, shown.unwrap_or(0) as u8);
