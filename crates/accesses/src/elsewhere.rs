@@ -47,9 +47,11 @@ pub fn forget(memory: &Elsewhere) {
         let entry = memory.load(at);
         if entry & WITH_BYTES != 0 {
             memory.clear(at + 8);
+            memory.clear(at + 16);
             at += 24;
         } else {
             memory.clear(touched(index(entry)));
+            memory.clear(written(index(entry)));
             at += 8;
         }
     }

@@ -72,14 +72,10 @@ impl Ending {
         self.running.lock().clear();
     }
 
-    fn others(&self, me: u32) -> Vec<(u32, Place)> {
+    /// Where all others that run are to be found.
+    pub(super) fn others(&self, me: u32) -> Vec<(u32, Place)> {
         let running = self.running.lock();
         running.iter().filter(|&(&index, _)| index != me).map(|(&index, &place)| (index, place)).collect()
-    }
-
-    /// Where a thread that runs is to be found.
-    pub(super) fn place_of(&self, index: u32) -> Option<Place> {
-        self.running.lock().get(&index).copied()
     }
 
     /// The calling thread is about to end the process, and has let the others compute. `each` is told of what every other

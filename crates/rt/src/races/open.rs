@@ -7,9 +7,11 @@
 //!
 //! Apart from races because nothing of this need be one.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use relive_race::Line;
+use relive_sys::lock::Lock;
 use relive_trace::control::flag;
 use relive_trace::races::word;
 
@@ -23,11 +25,13 @@ const LINES_MAX: usize = 1024;
 pub(super) struct Open {
     is_last: AtomicBool,
     told: AtomicUsize,
+    /// Threads that look in loops, if it is known that one does so in vain.
+    loops: Lock<BTreeSet<u32>>,
 }
 
 impl Open {
     pub(super) const fn new() -> Self {
-        Self { is_last: AtomicBool::new(false), told: AtomicUsize::new(0) }
+        Self { is_last: AtomicBool::new(false), told: AtomicUsize::new(0), loops: Lock::new(BTreeSet::new()) }
     }
 
     /// The process ends: what is handed over from here on is what each thread did last.
@@ -35,10 +39,17 @@ impl Open {
         self.is_last.store(runtime::has_flag(flag::ATOMICS), Ordering::Relaxed);
     }
 
-    /// What the launcher is to be told of these, which a thread has touched: of the one that waits in vain, if that is known.
+    /// All that the thread does from here on is looking in a loop.
+    pub(super) fn loops(&self, thread: u32) {
+        self.loops.lock().insert(thread);
+    }
+
+    /// What the launcher is to be told of these, which a thread has touched: of those in loops, if it is known that one waits
+    /// in vain.
     pub(super) fn tell(&self, thread: u32, lines: &[Line], words: &mut Vec<u64>) {
-        let in_vain = runtime::session().in_vain;
-        if !self.is_last.load(Ordering::Relaxed) || in_vain != 0 && in_vain != u64::from(thread) + 1 {
+        if !self.is_last.load(Ordering::Relaxed)
+            || runtime::session().in_vain != 0 && !self.loops.lock().contains(&thread)
+        {
             return;
         }
         for line in lines.iter().filter(|line| line.read & !line.written != 0) {

@@ -443,10 +443,10 @@ impl State {
         self.open.begins();
         self.hand_over(me);
         self.ending.let_compute(me);
-        let mut in_vain = self.show_loop();
+        let shown = self.show_loops(me);
         self.ending.ends(me, &self.passage, |other, memory| {
             let clock = self.clocks.current(other);
-            self.look_through(in_vain.take_if(|before| before.is_of(other)), &clock);
+            self.look_through(&shown, &clock);
             self.gather(|found| {
                 translation::look(
                     memory,
