@@ -1,6 +1,5 @@
 // Mappings at the same place, one after the other: what the first thread did with its own has nothing
 // to do with that of the second. No event leads from one to the other; time alone does.
-#define _GNU_SOURCE
 #include "twins.h"
 #include <sys/ipc.h>
 #include <sys/mman.h>
