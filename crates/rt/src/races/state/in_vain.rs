@@ -23,7 +23,7 @@ const COMPUTED_NANOSECONDS: u64 = 20_000_000;
 const PAUSE_MILLISECONDS: u32 = 5;
 const PAUSES: u32 = 200;
 /// Whoever does nothing but look touches no more lines.
-const FEW: usize = 16;
+const FEW: usize = 4;
 
 /// What a thread did before it went on in its loop.
 pub(super) struct Before {
