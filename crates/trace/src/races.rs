@@ -13,7 +13,7 @@ pub const FOUND: &str = "found";
 pub const WATCH: &str = "watch";
 /// What the second pass found, a file a process image: `told-N`, as `relive-findings` reads it.
 pub const TOLD: &str = "told";
-/// Which instructions of the program the second pass has seen to access watched bytes, a file a process image: `learnt-N`.
+/// Which instructions of the program the second pass has seen to access what races or orders, a file a process image: `learnt-N`.
 /// A record is [`word::LEARNT`], the file's [`crate::accesses::key`], and the offset there.
 pub const LEARNT: &str = "learnt";
 
@@ -102,7 +102,7 @@ pub mod word {
     /// It told all that it had done, by the same number, and is about to end or to become another image.
     pub const ENDED: u64 = 11;
 
-    /// What an instruction accesses is watched.
+    /// An instruction accesses what races, or what orders others.
     pub const LEARNT: u64 = 12;
 
     /// A thread has read these bytes, and did not synchronise behind that any more.

@@ -26,7 +26,8 @@ impl Functions {
 #[cfg(test)]
 mod tests {
     use super::Functions;
-    use crate::names::elf::{Symbol, Table};
+    use crate::names::elf::{Symbol, Table, with_elf};
+    use object::Object;
     use std::path::Path;
 
     #[test]
@@ -41,9 +42,11 @@ mod tests {
     }
 
     #[test]
-    fn this_very_program_has_functions() {
+    fn a_program_begins_in_a_function() {
         let path = std::env::current_exe().expect("a path");
-        assert!(Functions::open(&path).is_some_and(|functions| functions.0.find(0).is_none()));
+        let entry = with_elf(&path, |elf| elf.entry()).expect("an ELF file");
+        let functions = Functions::open(&path).expect("the same");
+        assert_eq!((functions.at(entry), functions.at(0)), (Some("_start"), None));
         assert!(Functions::open(Path::new("/nowhere")).is_none());
     }
 }
