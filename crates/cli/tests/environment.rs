@@ -15,7 +15,7 @@ mod text;
 #[path = "trial/timed.rs"]
 mod timed;
 
-use again::{LIMIT, check, guest_with, words};
+use again::{LIMIT, check, check_with, guest_with, words};
 use guest::{guest, library};
 use relive_trace::manifest::Manifest;
 use std::path::Path;
@@ -327,6 +327,8 @@ fn sort_of_a_file_that_is_gone() {
 #[test]
 fn a_shell_that_asks_for_the_time() {
     check(true, words(&["sh", "-c", "date +%N; echo $$; cat small | tr a-z A-Z; wc -c < large"]));
+    // `sort` has locks behind what it writes, to a pipe here and to a file in a replay.
+    check(true, words(&["sh", "-c", "sort -r large | tr a-z A-Z | tail -2; (date +%N; exit 5) | cat"]));
 }
 
 #[test]
@@ -395,6 +397,12 @@ fn signals_strike_threads_that_compute_together_where_they_did() {
     ] {
         check(true, guest_with("strikes_threads", arguments));
     }
+}
+
+#[test]
+fn signals_strike_translated_threads_where_they_did() {
+    check_with(true, &["--dbi"], guest_with("strikes", &["registers", "real", "2500"]));
+    check_with(true, &["--dbi"], guest_with("strikes_threads", &["memory", "prof", "3", "7000"]));
 }
 
 #[test]

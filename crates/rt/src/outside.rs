@@ -9,9 +9,9 @@
 
 use crate::runtime::{self, Mode};
 use crate::{chunk, replay, thread};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use relive_sys::syscall;
-use relive_trace::control::IN_USE;
+use relive_trace::control::{IN_USE, PROCESS_SLOTS};
 
 /// The process is about to end, which its parent may wait for: so far have all its threads come.
 pub fn ending() {
@@ -52,6 +52,27 @@ pub fn may_have_waited() {
     }
 }
 
+/// What the data file of an image that a signal ended said, by the image's slot: its number plus one, and its clock. A shell
+/// that has started two hundred programs would read their files again at each child's end.
+static ENDED: [[AtomicU64; 2]; PROCESS_SLOTS] = [const { [const { AtomicU64::new(0) }; 2] }; PROCESS_SLOTS];
+
+/// How far an image came that is no more.
+fn clock_of_ended(process: u32, [image, clock]: &[AtomicU64; 2]) -> u64 {
+    let this = u64::from(process) + 1;
+    if image.load(Ordering::Acquire) == this {
+        let known = clock.load(Ordering::Acquire);
+        // Unless another image's is being kept there, whose thread saw the slot in use again.
+        if image.load(Ordering::Acquire) == this {
+            return known;
+        }
+    }
+    let found = chunk::latest_clock_of(process);
+    image.store(0, Ordering::Release);
+    clock.store(found, Ordering::Release);
+    image.store(this, Ordering::Release);
+    found
+}
+
 /// [`may_have_waited`], where that was for a child's end. A child that a signal ended said nothing of how far it had
 /// come, and left its slot as it was; its data file knows.
 pub fn may_have_reaped() {
@@ -60,11 +81,12 @@ pub fn may_have_reaped() {
     if runtime::mode() != Mode::Record {
         return;
     }
-    for slot in &runtime::session().processes {
+    for (number, slot) in runtime::session().processes.iter().enumerate() {
         let pid = slot.pid.load(Ordering::Acquire);
         let in_use = pid != 0 && slot.state.load(Ordering::Acquire) == IN_USE;
-        if in_use && pid != runtime::pid() && !syscall::process_exists(pid) {
-            thread.join_clock(chunk::latest_clock_of(slot.process.load(Ordering::Acquire)));
+        if !in_use || pid == runtime::pid() || syscall::process_exists(pid) {
+            continue;
         }
+        thread.join_clock(clock_of_ended(slot.process.load(Ordering::Acquire), &ENDED[number]));
     }
 }

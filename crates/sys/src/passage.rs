@@ -27,8 +27,9 @@ pub mod site;
 use crate::dispatch::{Handler, KernelAction, action_of};
 use crate::signal::Context;
 use crate::start::{PIECES, PROGRAM};
-use crate::syscall::number::{MMAP, RT_SIGACTION};
+use crate::syscall::number::{MMAP, MPROTECT, RT_SIGACTION};
 use crate::syscall::{self, syscall6};
+use core::ops::Range;
 
 /// What a check looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,7 +265,20 @@ fn write_code(place: usize, bytes: &[u8]) -> bool {
     // SAFETY: the bytes are a slice; what is written over is the caller's business.
     let written = unsafe { syscall::write_at(fd as u32, bytes.as_ptr().addr(), bytes.len(), place as u64) };
     syscall::close(fd as u32);
+    tell_translator(place..place + bytes.len());
     written == bytes.len() as isize
+}
+
+/// Where the process is translated, code that nobody can write to counts as unchanged: a change by the kernel must be said.
+/// It is, by a call that the translator sees before the kernel refuses it: the pages from here on to beyond the last one.
+fn tell_translator(changed: Range<usize>) {
+    const PAGE: usize = 4096;
+    const READ_EXECUTE: usize = 5;
+    let (first, last) = (changed.start & !(PAGE - 1), (changed.end - 1) & !(PAGE - 1));
+    for page in [first, last].into_iter().take(if first == last { 1 } else { 2 }) {
+        // SAFETY: the end is not behind the start, so that the kernel changes nothing.
+        unsafe { syscall6(MPROTECT, page, page.wrapping_neg(), READ_EXECUTE, 0, 0, 0) };
+    }
 }
 
 /// What the kernel did about traps before.

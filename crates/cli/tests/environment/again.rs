@@ -27,8 +27,8 @@ pub(crate) fn inputs(folder: &Path) {
     std::fs::write(folder.join("doomed"), "").expect("an input");
 }
 
-/// One recording of `command`, which runs where its inputs are, and replays of it without them.
-fn once(command: &[&str], scratch: &Path) -> Ended {
+/// One recording of `command`, which runs where its inputs are, and replays of it with `flags` without them.
+fn once(command: &[&str], flags: &[&str], scratch: &Path) -> Ended {
     let (here, trace) = (scratch.join("inputs"), scratch.join("trace"));
     inputs(&here);
     let mut record = Command::new(RELIVE);
@@ -40,7 +40,7 @@ fn once(command: &[&str], scratch: &Path) -> Ended {
     for number in 1..=REPLAYS {
         let mut replay = Command::new(RELIVE);
         // More environment moves the stack of whoever has it.
-        replay.arg("replay").arg(&trace).current_dir("/").env("LONGER", "x".repeat(100 * number));
+        replay.arg("replay").args(flags).arg(&trace).current_dir("/").env("LONGER", "x".repeat(100 * number));
         let replayed = run(&mut replay, LIMIT);
         assert_eq!(replayed.code, recorded.code, "{} replay {number}\n{}", recorded.line, replayed.stderr);
         let what = (replayed.text(), recorded.text());
@@ -53,14 +53,19 @@ fn once(command: &[&str], scratch: &Path) -> Ended {
 
 /// Records and replays `command`; recordings of what `varies` must differ. What one of them printed.
 pub(crate) fn check(varies: bool, command: impl Fn(&Path) -> Vec<String>) -> String {
+    check_with(varies, &[], command)
+}
+
+/// [`check`] with flags for the replays.
+pub(crate) fn check_with(varies: bool, flags: &[&str], command: impl Fn(&Path) -> Vec<String>) -> String {
     let scratch = tempfile::tempdir().expect("a folder");
     let command = command(scratch.path());
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
-    let mut recordings: Vec<Vec<u8>> = (0..RECORDINGS).map(|_| once(&words, scratch.path()).stdout).collect();
+    let mut recordings: Vec<Vec<u8>> = (0..RECORDINGS).map(|_| once(&words, flags, scratch.path()).stdout).collect();
     let differ = |recordings: &[Vec<u8>]| recordings.iter().any(|recording| *recording != recordings[0]);
     // On a busy machine less than usual may happen twice in the same way.
     while varies && !differ(&recordings) && recordings.len() < RECORDINGS_MAX {
-        recordings.push(once(&words, scratch.path()).stdout);
+        recordings.push(once(&words, flags, scratch.path()).stdout);
     }
     let differ = differ(&recordings);
     assert!(!varies || differ, "{words:?} takes nothing from outside");

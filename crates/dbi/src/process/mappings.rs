@@ -4,6 +4,10 @@
 //! code or what is shared, because what follows from them depends on their result. As
 //! long as one is under way, code of its range counts as such that may change at any
 //! time: another thread may run there.
+//!
+//! An `mprotect` of all from a page to beyond the last address changes nothing for the
+//! kernel. Here it says that the page's code was changed by other means than memory's
+//! (`/proc/self/mem`), which nothing else tells (`relive_sys::passage`).
 
 use crate::area::Area;
 use crate::engine::Engine;
@@ -63,6 +67,8 @@ impl Call {
         let [first, bytes, third, flags, fifth, _] = arguments;
         let given = pages(first, bytes);
         let changes = match number {
+            // Refused by the kernel: whoever changed that page's code, in a way that is no call, says so.
+            MPROTECT if first.checked_add(bytes).is_none_or(|end| end == 0) => [pages(first, PAGE), 0..0],
             MMAP if flags & MAP_FIXED == 0 => [0..0, 0..0],
             MPROTECT | PKEY_MPROTECT if third & PROT_GROWSDOWN != 0 => [first.saturating_sub(STACK)..given.end, 0..0],
             MREMAP if flags & MREMAP_FIXED != 0 => [given, pages(fifth, third)],
