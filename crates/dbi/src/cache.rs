@@ -29,7 +29,7 @@ use crate::tool::Tool;
 use crate::translate::{BLOCK_BYTES, Surroundings, Translated, Way, WayOut, translate};
 use core::ptr::NonNull;
 use find::{Index, Pages};
-use iced_x86::InstructionInfoFactory;
+use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory};
 
 /// No block, or no exit.
 const NONE: u32 = u32::MAX;
@@ -182,7 +182,7 @@ impl Cache {
             pages: Pages::NONE,
             table,
             stubs: Stubs::NONE,
-            factory: InstructionInfoFactory::new(),
+            factory: factory_with_room(),
             emptied: 0,
         };
         let table = cache.table.addresses();
@@ -408,6 +408,16 @@ impl Cache {
         self.used = self.routines;
         self.emptied += 1;
     }
+}
+
+/// One whose lists are long enough for every instruction, so that they never grow while code is translated: the longest of
+/// a program is that of `vzeroupper`.
+fn factory_with_room() -> InstructionInfoFactory {
+    const VZEROUPPER: [u8; 3] = [0xC5, 0xF8, 0x77];
+    let mut factory = InstructionInfoFactory::new();
+    let registers = factory.info(&Decoder::new(64, &VZEROUPPER, DecoderOptions::NONE).decode()).used_registers().len();
+    assert_eq!(registers, 32, "it reads and writes all vectors");
+    factory
 }
 
 /// The part of the cache from `from` to `to`, for writing.
