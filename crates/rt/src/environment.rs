@@ -72,7 +72,7 @@ use relive_sys::frames::{File, Found, Known};
 use relive_sys::signal::{Context, Info, is_own_code};
 use relive_sys::sites::{Answer, Asked, caller};
 use relive_sys::syscall::number::{CLONE, FORK, GETPID, GETTID, PRLIMIT64, SETRLIMIT, VFORK};
-use relive_sys::{maps, passage, start, syscall};
+use relive_sys::{aside, maps, passage, start, syscall};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
 
@@ -89,6 +89,13 @@ static ON: AtomicBool = AtomicBool::new(false);
 /// Whether this process's system calls come here.
 pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
+}
+
+/// A stack aside for a new thread: its upper end, or 0 where our code stays on the program's stack. It does in a translated
+/// replay, where the detector of races finds callers on the stack.
+pub(crate) fn stack_aside() -> usize {
+    let goes = is_on() && !runtime::has_flag(flag::TRANSLATED);
+    goes.then(aside::allocate).flatten().unwrap_or(0)
 }
 
 /// The id of this process as the program knows it: the recorded one, where the environment is replayed.
@@ -120,6 +127,11 @@ pub unsafe fn begin(auxiliary: *const [usize; 2]) {
         memory::start(handover);
         itself::start(handover);
         packed::keep_opened(&handover.opened);
+    }
+    if let Some(thread) = thread::current_if_known() {
+        thread.aside = stack_aside();
+        // SAFETY: the stack goes with the thread's block.
+        unsafe { aside::give(thread.aside) };
     }
     // SAFETY: the caller's promise.
     unsafe { clock::start(auxiliary) };
@@ -153,8 +165,13 @@ fn redirect_sites() {
 
 /// What the redirected calls come to.
 unsafe extern "C" fn on_site(number: usize, arguments: *const [usize; 6], back: *const usize) -> Answer {
+    // SAFETY: forwarded; an answer is two words.
+    unsafe { aside::run(on_site_aside, number, arguments.addr(), back.addr(), 0, 0) }
+}
+
+unsafe extern "C" fn on_site_aside(number: usize, arguments: usize, back: usize, _: usize, _: usize) -> Answer {
     // SAFETY: the frame of the routine, and the arguments of a call of the program's, which it laid there.
-    let (given, place) = unsafe { (&*arguments, caller(back)) };
+    let (given, place) = unsafe { (&*(arguments as *const [usize; 6]), caller(back as *const usize)) };
     // Nearly all calls are libc's, and most of these ask for nothing more.
     if carried::is_in_library(place) && simple::is_simple(number, given) {
         return Answer::make(simple::made);
@@ -233,8 +250,13 @@ fn lack() {
 
 /// The handler of `SIGSYS`.
 unsafe extern "C" fn on_call(_signal: i32, info: *mut Info, context: *mut Context) {
+    // SAFETY: forwarded.
+    unsafe { aside::run(on_call_aside, info.addr(), context.addr(), 0, 0, 0) }
+}
+
+unsafe extern "C" fn on_call_aside(info: usize, context: usize, _: usize, _: usize, _: usize) {
     // SAFETY: the kernel's information and context.
-    let (info, context) = unsafe { (&*info, &mut *context) };
+    let (info, context) = unsafe { (&*(info as *const Info), &mut *(context as *mut Context)) };
     if alone::is_over() {
         alone::rest();
     }

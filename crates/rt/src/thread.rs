@@ -8,16 +8,16 @@
 
 use crate::arena;
 use crate::deferred::Deferred;
-use crate::environment::atomics::Within;
 use crate::environment::carried::Hand;
 use crate::environment::stacks::{Stack, Unused};
+use crate::environment::{self, atomics::Within};
 use crate::races::Knows;
 use crate::replay::Replay;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use relive_order::kind::Family;
 use relive_sys::lock::Lock;
-use relive_sys::{syscall, tls};
+use relive_sys::{aside, syscall, tls};
 use relive_trace::layout::{ChunkHeader, NONE, THREAD_FINISHED};
 
 /// What a recording has to know of cancellation; other threads read and write it.
@@ -90,6 +90,8 @@ pub struct Thread {
     pub heap_quiet: bool,
     /// The stack that we gave it; see [`crate::environment::stacks`].
     pub stack: Option<Stack>,
+    /// The upper end of the stack aside that goes with this block, or 0; see [`relive_sys::aside`].
+    pub aside: usize,
     /// Whether its stack may go to another thread: it has ended, and nobody will join it.
     pub stack_unused: Unused,
     /// A copy of the attributes that it is created with.
@@ -237,6 +239,9 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         block
     };
     let block = if reused.is_null() { arena::allocate(size_of::<Thread>())?.cast::<Thread>() } else { reused };
+    // SAFETY: a block that was in use, and that nobody else knows any more.
+    let left = if reused.is_null() { 0 } else { unsafe { (*block).aside } };
+    let aside = if left == 0 { environment::stack_aside() } else { left };
     let fresh = Thread {
         header: null_mut(),
         stored: 0,
@@ -267,6 +272,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         heap_quiet: false,
         knows: Knows::NOTHING,
         stack: None,
+        aside,
         stack_unused: Unused::default(),
         attributes: [0; 7],
         attributes_further: [0; 19],
@@ -489,8 +495,11 @@ pub unsafe fn reset_after_fork() {
 /// `block` must be live and belong to no other thread.
 pub unsafe fn adopt(block: *mut Thread) {
     tls::set::<{ tls::THREAD }>(block as usize);
-    // SAFETY: the caller's promise.
-    unsafe { (*block).tid = syscall::gettid() };
+    // SAFETY: the caller's promise; the stack goes with the block.
+    unsafe {
+        (*block).tid = syscall::gettid();
+        aside::give((*block).aside);
+    }
 }
 
 /// No parent.

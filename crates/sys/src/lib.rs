@@ -12,6 +12,8 @@ pub mod rounds;
 pub mod wake;
 
 #[cfg(not(loom))]
+pub mod aside;
+#[cfg(not(loom))]
 pub mod atomics;
 #[cfg(not(loom))]
 mod bytes;

@@ -79,7 +79,7 @@ impl Info {
 }
 
 /// The start of `ucontext_t`.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Context {
     flags: u64,
@@ -95,11 +95,24 @@ pub struct Context {
 
 const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 
+impl Context {
+    /// The same where the thread is about to go on at `place` with this stack pointer and frame pointer, and nothing in its
+    /// other registers.
+    pub fn of_caller(&self, stack: usize, frame: usize, place: usize) -> Self {
+        let mut registers = [0; 23];
+        (registers[RSP], registers[RBP], registers[RIP]) = (stack as u64, frame as u64, place as u64);
+        // Of the flags only that signals may come; the segments.
+        (registers[RIP + 1], registers[RIP + 2]) = (0x202, self.registers[RIP + 2]);
+        Self { registers, ..*self }
+    }
+}
+
 const R8: usize = 0;
 const R9: usize = 1;
 const R10: usize = 2;
 const RDI: usize = 8;
 const RSI: usize = 9;
+const RBP: usize = 10;
 const RDX: usize = 12;
 const RAX: usize = 13;
 const RSP: usize = 15;

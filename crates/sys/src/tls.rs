@@ -11,10 +11,10 @@ global_asm!(
     ".globl relive_tls_slot",
     ".hidden relive_tls_slot",
     ".type relive_tls_slot,@object",
-    ".size relive_tls_slot,40",
+    ".size relive_tls_slot,56",
     ".balign 64",
     "relive_tls_slot:",
-    ".zero 40",
+    ".zero 56",
     ".previous",
 );
 
@@ -32,6 +32,10 @@ pub enum Word {
     Frames = 24,
     /// The lock of the instruction that the thread is in, or 0; see [`crate::atomics::Held`].
     Held = 32,
+    /// The upper end of the thread's stack aside, or 0 if it has none; see [`crate::aside`].
+    Top = 40,
+    /// Where the thread left the program's stack, or 0 if it is not aside.
+    Outer = 48,
 }
 
 /// Reads a word of the calling thread's slot.
@@ -87,6 +91,10 @@ pub const FRAMES: usize = Word::Frames as usize;
 
 /// [`Word::Held`] as a const argument.
 pub const HELD: usize = Word::Held as usize;
+/// [`Word::Top`] as a const argument.
+pub const TOP: usize = Word::Top as usize;
+/// [`Word::Outer`] as a const argument.
+pub const OUTER: usize = Word::Outer as usize;
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@
 //! The personality routine is given an opaque context of whichever unwinder the
 //! program uses; instead of asking it, frames are kept in a list per thread.
 
-use crate::tls;
+use crate::{aside, tls};
 
 /// The stack frame of a trampoline, shared between `before`, the assembly and `after`.
 #[derive(Debug)]
@@ -34,6 +34,10 @@ pub struct Frame {
     /// For the front's own use.
     pub scratch: [usize; 4],
 }
+
+/// Bytes above the frame of a function to which the kernel hands signals, and two words, where it goes back to the program's
+/// stack.
+pub const SHOWN_BYTES: usize = 1104;
 
 /// Bytes of a [`Frame`] in the assembly below.
 const FRAME_BYTES: usize = 112;
@@ -72,7 +76,9 @@ impl Frame {
 pub fn caller() -> usize {
     const NEAR: usize = 16 << 10;
     let here = 0u8;
-    let (here, top) = (core::ptr::from_ref(&here).addr(), tls::get::<{ tls::FRAMES }>() as *const Frame);
+    // Aside, what was left of the program's stack counts.
+    let here = aside::left_at().unwrap_or(core::ptr::from_ref(&here).addr());
+    let top = tls::get::<{ tls::FRAMES }>() as *const Frame;
     let near = (here..here + NEAR).contains(&top.addr());
     // SAFETY: no further above this function's frame than the stack is in use by the runtime and its callers. A frame that
     // longjmp left, which nobody has taken off the list, is memory of the same stack: what is read there may be wrong.
@@ -116,13 +122,97 @@ pub unsafe extern "C" fn personality(
 ///
 /// `before: unsafe extern "C" fn(*mut Frame) -> usize` returns the address to call with the
 /// frame's arguments, or 0. `after: unsafe extern "C" fn(*mut Frame) -> usize` returns the result.
+///
+/// Both run aside ([`crate::aside`]); with `aside` the real function does so, too, which then must call nothing of the
+/// program's. `signal` is for the function to which the kernel hands signals: it goes back to the program's stack if it
+/// finds the thread aside, and keeps in the last two words of [`Frame::scratch`] what [`crate::aside`] says of the thread.
 #[macro_export]
 macro_rules! trampoline {
     ($(#[$doc:meta])* private $name:ident, $before:path, $after:path) => {
         $(#[$doc])*
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body $before, $after)
+            $crate::trampoline!(@body $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call r11", $crate::cleared_frame!())
+        }
+    };
+    ($(#[$doc:meta])* private aside $name:ident, $before:path, $after:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name() {
+            $crate::trampoline!(@body $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call {through}", $crate::cleared_frame!())
+        }
+    };
+    ($(#[$doc:meta])* signal $name:ident, $before:path, $after:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        unsafe extern "C-unwind" fn $name() {
+            $crate::trampoline!(@body $before, $after,
+                // Whether it is aside the stack pointer says. Where it left the program's stack nothing says while it begins.
+                // The frame pointer leads to where the kernel's frame is: itself it must be of the program's stack, because
+                // the handler lays it down, and the other registers that it keeps. The kernel gives ours back.
+                "mov r11, [rip + relive_tls_slot@gottpoff]
+                 mov r10, fs:[r11 + {top}]
+                 mov r9, fs:[r11 + {outer}]
+                 test r10, r10
+                 jz 4f
+                 lea rax, [r10 - 1]
+                 xor rax, rsp
+                 cmp rax, {bytes}
+                 jae 4f
+                 test r9, r9
+                 jz 4f
+                 lea rsp, [r9 - 256 - {shown}]
+                 and rsp, -16
+                 mov [rsp + 96], r10
+                 mov [rsp + 104], r9
+                 lea rax, [rbp - 64]
+                 and rax, -64
+                 mov fs:[r11 + {top}], rax
+                 mov qword ptr fs:[r11 + {outer}], 0
+                 xor ebx, ebx
+                 xor r12d, r12d
+                 xor r13d, r13d
+                 xor r14d, r14d
+                 xor r15d, r15d
+                 jmp 5f
+                 4:
+                 sub rsp, 128
+                 mov [rsp + 96], r10
+                 mov [rsp + 104], r9
+                 5:
+                 mov [rsp + 112], rbp
+                 lea rbp, [rsp + 112]
+                 .cfi_escape 0x0f, 5, 0x76, 0, 0x06, 0x23, 16",
+                "mov rax, [rbp]
+                 mov rax, [rax + 8]",
+                "call r11",
+                "mov r11, [rip + relive_tls_slot@gottpoff]
+                 mov r9, [rsp + 104]
+                 mov fs:[r11 + {outer}], r9
+                 mov r10, [rsp + 96]
+                 mov fs:[r11 + {top}], r10
+                 mov rbp, [rbp]
+                 .cfi_def_cfa rbp, 16
+                 pxor xmm0, xmm0
+                 movups [rsp], xmm0
+                 movups [rsp + 16], xmm0
+                 movups [rsp + 32], xmm0
+                 movups [rsp + 48], xmm0
+                 movups [rsp + 64], xmm0
+                 movups [rsp + 80], xmm0
+                 movups [rsp + 96], xmm0
+                 movups [rsp + 112], xmm0")
+        }
+    };
+    ($(#[$doc:meta])* aside $name:ident, $before:path, $after:path) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As for the function that this one stands in front of.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() {
+            $crate::trampoline!(@body $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call {through}", $crate::cleared_frame!())
         }
     };
     ($(#[$doc:meta])* $name:ident, $before:path, $after:path) => {
@@ -133,10 +223,10 @@ macro_rules! trampoline {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body $before, $after)
+            $crate::trampoline!(@body $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call r11", $crate::cleared_frame!())
         }
     };
-    (@body $before:path, $after:path) => {
+    (@body $before:path, $after:path, $room:literal, $place:literal, $call:literal, $end:expr) => {
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 ".cfi_personality 0x1b, {personality}",
@@ -145,18 +235,19 @@ macro_rules! trampoline {
                 ".cfi_offset rbp, -16",
                 "mov rbp, rsp",
                 ".cfi_def_cfa_register rbp",
-                "sub rsp, 112",
+                concat!("# {top} {outer} {bytes} {shown}\n", $room),
                 "mov [rsp], rdi",
                 "mov [rsp + 8], rsi",
                 "mov [rsp + 16], rdx",
                 "mov [rsp + 24], rcx",
                 "mov [rsp + 32], r8",
                 "mov [rsp + 40], r9",
-                "mov rax, [rbp + 8]",
+                $place,
                 "mov [rsp + 56], rax",
                 "mov qword ptr [rsp + 64], 0",
                 "mov rdi, rsp",
-                "call {before}",
+                "lea r11, [rip + {before}]",
+                "call {through}",
                 "test rax, rax",
                 "jz 2f",
                 "mov r11, rax",
@@ -167,11 +258,13 @@ macro_rules! trampoline {
                 "mov r8, [rsp + 32]",
                 "mov r9, [rsp + 40]",
                 "xor eax, eax",
-                "call r11",
+                $call,
                 "mov [rsp + 48], rax",
                 "2:",
                 "mov rdi, rsp",
-                "call {after}",
+                "lea r11, [rip + {after}]",
+                "call {through}",
+                $end,
                 "leave",
                 ".cfi_def_cfa rsp, 8",
                 "ret",
@@ -179,22 +272,83 @@ macro_rules! trampoline {
                 before = sym $before,
                 after = sym $after,
                 personality = sym $crate::trampoline::personality,
+                through = sym $crate::aside::through,
+                top = const $crate::tls::TOP,
+                outer = const $crate::tls::OUTER,
+                bytes = const $crate::aside::BYTES,
+                shown = const $crate::trampoline::SHOWN_BYTES,
             )
     };
 }
 
-/// Defines an exported function that hands its arguments on, with its return address as one more.
+/// The end of a function with a [`Frame`] at rsp, in a thread that has a stack aside: what a replay keeps otherwise in the
+/// frame is not left. The registers are clear by then, behind [`crate::aside::through`].
+#[macro_export]
+macro_rules! cleared_frame {
+    () => {
+        "mov r10, [rip + relive_tls_slot@gottpoff]
+             cmp qword ptr fs:[r10 + {top}], 0
+             je 3f
+             xor edx, edx
+             pxor xmm0, xmm0
+             movups [rsp], xmm0
+             movups [rsp + 16], xmm0
+             movups [rsp + 32], xmm0
+             movups [rsp + 48], xmm0
+             movups [rsp + 64], xmm0
+             movups [rsp + 80], xmm0
+             movups [rsp + 96], xmm0
+             3:"
+    };
+}
+
+/// Defines an exported function that hands its arguments on, with its return address as one more, aside
+/// ([`crate::aside`]); with `here` on the program's stack, because it calls functions of the program's.
 ///
-/// The number is how many arguments the function takes (0 to 5); the target takes one more `usize`.
+/// The number is how many arguments the function takes (0 to 5); the target takes one more `usize`. With `private` the
+/// function is not exported, and the arguments are all.
 #[macro_export]
 macro_rules! front {
-    ($(#[$doc:meta])* $name:ident, 0, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov rdi, [rsp]", $target); };
-    ($(#[$doc:meta])* $name:ident, 1, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov rsi, [rsp]", $target); };
-    ($(#[$doc:meta])* $name:ident, 2, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov rdx, [rsp]", $target); };
-    ($(#[$doc:meta])* $name:ident, 3, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov rcx, [rsp]", $target); };
-    ($(#[$doc:meta])* $name:ident, 4, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov r8, [rsp]", $target); };
-    ($(#[$doc:meta])* $name:ident, 5, $target:path) => { $crate::front!(@ $(#[$doc])* $name, "mov r9, [rsp]", $target); };
-    (@ $(#[$doc:meta])* $name:ident, $load:literal, $target:path) => {
+    ($(#[$doc:meta])* $name:ident, 0, $target:path) => { $crate::front!(@aside $(#[$doc])* $name, "mov rdi, [rsp]", $target); };
+    ($(#[$doc:meta])* $name:ident, 1, $target:path) => { $crate::front!(@aside $(#[$doc])* $name, "mov rsi, [rsp]", $target); };
+    ($(#[$doc:meta])* $name:ident, 2, $target:path) => { $crate::front!(@aside $(#[$doc])* $name, "mov rdx, [rsp]", $target); };
+    ($(#[$doc:meta])* $name:ident, 3, $target:path) => { $crate::front!(@aside $(#[$doc])* $name, "mov rcx, [rsp]", $target); };
+    ($(#[$doc:meta])* $name:ident, 4, $target:path) => { $crate::front!(@aside $(#[$doc])* $name, "mov r8, [rsp]", $target); };
+    ($(#[$doc:meta])* $name:ident, 5, $target:path) => { $crate::front!(@aside $(#[$doc])* $name, "mov r9, [rsp]", $target); };
+    ($(#[$doc:meta])* here $name:ident, 1, $target:path) => { $crate::front!(@here $(#[$doc])* $name, "mov rsi, [rsp]", $target); };
+    (private $name:ident, $target:path) => {
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name() {
+            $crate::front!(@body "", $target)
+        }
+    };
+    (@aside $(#[$doc:meta])* $name:ident, $load:literal, $target:path) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As for the function that this one stands in front of.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            $crate::front!(@body $load, $target)
+        }
+    };
+    (@body $load:literal, $target:path) => {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                $load,
+                "mov r10, [rip + relive_tls_slot@gottpoff]",
+                "cmp qword ptr fs:[r10 + {top}], 0",
+                "je {target}",
+                "lea r11, [rip + {target}]",
+                "jmp {front}",
+                ".cfi_endproc",
+                target = sym $target,
+                front = sym $crate::aside::front,
+                top = const $crate::tls::TOP,
+            )
+    };
+    (@here $(#[$doc:meta])* $name:ident, $load:literal, $target:path) => {
         $(#[$doc])*
         ///
         /// # Safety
@@ -211,10 +365,16 @@ macro_rules! front {
 /// the stack, so it takes any number of arguments, and the real function may unwind or not return.
 ///
 /// `before: unsafe extern "C" fn(usize × 5, place: usize) -> usize` sees the first five register arguments and
-/// the return address, and returns where to go on.
+/// the return address, and returns where to go on. It runs aside ([`crate::aside`]); with `here` on the program's stack.
 #[macro_export]
 macro_rules! detour {
     ($(#[$doc:meta])* $name:ident, $before:path) => {
+        $crate::detour!(@ $(#[$doc])* $name, $before, "lea r11, [rip + {before}]\ncall {through}");
+    };
+    ($(#[$doc:meta])* here $name:ident, $before:path) => {
+        $crate::detour!(@ $(#[$doc])* $name, $before, "call {before} # {through}");
+    };
+    (@ $(#[$doc:meta])* $name:ident, $before:path, $call:literal) => {
         $(#[$doc])*
         ///
         /// # Safety
@@ -238,7 +398,7 @@ macro_rules! detour {
                 "mov [rsp + 40], r9",
                 "mov [rsp + 48], rax",
                 "mov r9, [rbp + 8]",
-                "call {before}",
+                $call,
                 "mov r11, rax",
                 "mov rdi, [rsp]",
                 "mov rsi, [rsp + 8]",
@@ -252,6 +412,7 @@ macro_rules! detour {
                 "jmp r11",
                 ".cfi_endproc",
                 before = sym $before,
+                through = sym $crate::aside::through,
             )
         }
     };

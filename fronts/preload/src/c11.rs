@@ -112,11 +112,11 @@ unsafe extern "C" fn after_wait(frame: *mut Frame) -> usize {
 
 trampoline!(
     /// `cnd_wait`
-    cnd_wait, before_wait, after_wait
+    aside cnd_wait, before_wait, after_wait
 );
 trampoline!(
     /// `cnd_timedwait`
-    cnd_timedwait, before_timedwait, after_wait
+    aside cnd_timedwait, before_timedwait, after_wait
 );
 
 unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
@@ -154,7 +154,7 @@ unsafe extern "C" fn after_create(frame: *mut Frame) -> usize {
 
 trampoline!(
     /// `thrd_create`
-    thrd_create, before_create, after_create
+    aside thrd_create, before_create, after_create
 );
 
 unsafe extern "C" fn before_join(frame: *mut Frame) -> usize {
@@ -164,7 +164,7 @@ unsafe extern "C" fn before_join(frame: *mut Frame) -> usize {
 
 trampoline!(
     /// `thrd_join`
-    thrd_join, before_join, threads::after_any_join
+    aside thrd_join, before_join, threads::after_any_join
 );
 
 front!(

@@ -100,15 +100,15 @@ unsafe extern "C" fn before_clock(frame: *mut Frame) -> usize {
 
 trampoline!(
     /// `pthread_cond_wait`
-    pthread_cond_wait, before_plain, after_wait
+    aside pthread_cond_wait, before_plain, after_wait
 );
 trampoline!(
     /// `pthread_cond_timedwait`
-    pthread_cond_timedwait, before_timed, after_wait
+    aside pthread_cond_timedwait, before_timed, after_wait
 );
 trampoline!(
     /// `pthread_cond_clockwait`
-    pthread_cond_clockwait, before_clock, after_wait
+    aside pthread_cond_clockwait, before_clock, after_wait
 );
 
 /// The event of a signal or broadcast, before its effect. In a replay there is no effect: nobody sleeps there.

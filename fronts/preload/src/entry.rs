@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_rt::{environment, link, process, translation};
 use relive_sys::trampoline::Frame;
-use relive_sys::{dispatch, front, start, trampoline};
+use relive_sys::{aside, dispatch, front, start, trampoline};
 
 type Strings = *const *const c_char;
 
@@ -19,6 +19,9 @@ static CONSTRUCTOR: unsafe extern "C" fn(c_int, Strings, Strings) = constructor;
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static DESTRUCTOR: extern "C" fn() = destructor;
+
+/// Bytes of the first stack that the constructor uses, at most.
+const WIPED: usize = 64 << 10;
 
 unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: Strings) {
     // SAFETY: the auxiliary vector stands behind the environment that was laid on the stack.
@@ -52,6 +55,9 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: St
     if environment::is_on() {
         crate::heap::take_over();
         crate::rseq::give_up();
+        // What was done so far was done on the program's stack, and differently in a replay.
+        // SAFETY: the first stack is larger; all below this frame is free.
+        unsafe { aside::wipe::<WIPED>() };
     }
     if translate {
         // SAFETY: start-up: one thread.
@@ -147,7 +153,7 @@ unsafe extern "C" fn after_main(frame: *mut Frame) -> usize {
 
 front!(
     /// `exit`
-    exit, 1, exit_front
+    here exit, 1, exit_front
 );
 
 unsafe extern "C" fn exit_front(code: c_int, place: usize) {

@@ -28,22 +28,22 @@ const FURTHER: usize = 3;
 /// The functions by the names under which libc alone has them; others may define the usual ones.
 fn own_names() -> [(&'static CStr, usize); OWN] {
     [
-        (c"__libc_malloc", malloc as *const () as usize),
-        (c"__libc_free", free as *const () as usize),
-        (c"__libc_calloc", calloc as *const () as usize),
-        (c"__libc_realloc", realloc as *const () as usize),
-        (c"__libc_memalign", memalign as *const () as usize),
-        (c"__libc_valloc", valloc as *const () as usize),
-        (c"__libc_pvalloc", pvalloc as *const () as usize),
+        (c"__libc_malloc", fronts::malloc as *const () as usize),
+        (c"__libc_free", fronts::free as *const () as usize),
+        (c"__libc_calloc", fronts::calloc as *const () as usize),
+        (c"__libc_realloc", fronts::realloc as *const () as usize),
+        (c"__libc_memalign", fronts::memalign as *const () as usize),
+        (c"__libc_valloc", fronts::valloc as *const () as usize),
+        (c"__libc_pvalloc", fronts::pvalloc as *const () as usize),
     ]
 }
 
 /// Those without such a name.
 fn further() -> [(&'static CStr, usize); FURTHER] {
     [
-        (c"aligned_alloc", memalign as *const () as usize),
-        (c"posix_memalign", posix_memalign as *const () as usize),
-        (c"malloc_usable_size", malloc_usable_size as *const () as usize),
+        (c"aligned_alloc", fronts::memalign as *const () as usize),
+        (c"posix_memalign", fronts::posix_memalign as *const () as usize),
+        (c"malloc_usable_size", fronts::malloc_usable_size as *const () as usize),
     ]
 }
 
@@ -68,6 +68,21 @@ pub(crate) fn take_over() {
     }
     // SAFETY: functions of libc's, all longer than the jump; at start-up nobody else runs them.
     unsafe { sites::divert(&near[..count]) };
+}
+
+/// What libc's functions are made to go to.
+mod fronts {
+    use relive_sys::front;
+
+    front!(private malloc, super::malloc);
+    front!(private calloc, super::calloc);
+    front!(private free, super::free);
+    front!(private realloc, super::realloc);
+    front!(private memalign, super::memalign);
+    front!(private valloc, super::valloc);
+    front!(private pvalloc, super::pvalloc);
+    front!(private posix_memalign, super::posix_memalign);
+    front!(private malloc_usable_size, super::malloc_usable_size);
 }
 
 fn no_memory() -> *mut u8 {

@@ -25,7 +25,7 @@ macro_rules! jumps {
                     REAL.address()
                 }
             }
-            detour!($name, $name::before);
+            detour!(here $name, $name::before);
         )*
 
         /// Before the first is called: a jump may come from a handler that interrupted the loader.

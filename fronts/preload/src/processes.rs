@@ -312,7 +312,7 @@ spawns! {
 
 front!(
     /// `quick_exit`
-    quick_exit, 1, quick_exit_front
+    here quick_exit, 1, quick_exit_front
 );
 
 unsafe extern "C" fn quick_exit_front(code: c_int, place: usize) {

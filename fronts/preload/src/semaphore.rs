@@ -145,15 +145,15 @@ unsafe extern "C" fn before_clockwait(frame: *mut Frame) -> usize {
 
 trampoline!(
     /// `sem_wait`
-    sem_wait, before_wait, after_any
+    aside sem_wait, before_wait, after_any
 );
 trampoline!(
     /// `sem_timedwait`
-    sem_timedwait, before_timedwait, after_any
+    aside sem_timedwait, before_timedwait, after_any
 );
 trampoline!(
     /// `sem_clockwait`
-    sem_clockwait, before_clockwait, after_any
+    aside sem_clockwait, before_clockwait, after_any
 );
 
 front!(

@@ -11,6 +11,7 @@ mod creation;
 mod install;
 mod mask;
 mod send;
+mod shown;
 
 use crate::cancel;
 use crate::condition;
@@ -25,7 +26,7 @@ use relive_sys::dispatch::is_program_call;
 use relive_sys::signal::{Context, Info, Interrupted, SI_TKILL, is_own_code};
 use relive_sys::sites::is_piece;
 use relive_sys::trampoline::Frame;
-use relive_sys::{tls, trampoline};
+use relive_sys::{aside, tls, trampoline};
 
 /// One more than the largest signal number.
 pub(crate) const SIGNALS: usize = 65;
@@ -47,12 +48,14 @@ static WANTED: [Wanted; SIGNALS] =
 /// Whether a handler was ever installed.
 static HANDLES: AtomicBool = AtomicBool::new(false);
 
-/// Slots of [`Frame::scratch`] of a handler: the list of watched frames of what it interrupted, and whether its own
-/// list starts anew because it may run on another stack.
+/// Slots of [`Frame::scratch`] of a handler: the list of watched frames of what it interrupted, whether its own list starts
+/// anew because it may run on another stack, where the stack aside ended by then, and where the program's was left. The last two are the assembly's.
 const FRAMES: usize = 0;
 const APART: usize = 1;
+const ASIDE: usize = 2;
+const LEFT: usize = 3;
 
-trampoline!(private on_signal, before_handler, after_handler);
+trampoline!(signal on_signal, before_handler, after_handler);
 
 unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame; the kernel passes the number, the information and the context.
@@ -76,6 +79,7 @@ unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
             // Frames are told inner from outer by address, which means nothing across stacks.
             tls::set::<{ tls::FRAMES }>(0);
         }
+        shown::show(frame, (*frame).scratch[ASIDE], (*frame).scratch[LEFT]);
         (*frame).watch(nothing);
         wanted.handler.load(Ordering::Acquire)
     }
@@ -87,6 +91,7 @@ unsafe extern "C" fn after_handler(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
     unsafe {
         (*frame).unwatch();
+        shown::shown(frame);
         tls::set::<{ tls::FRAMES }>((*frame).scratch[FRAMES]);
     }
     0
@@ -106,8 +111,12 @@ pub(crate) fn leave_frames(target: usize) {
                 break;
             }
             (top, here) = (frame.scratch[FRAMES] as *mut Frame, 0);
+            aside::left_handler(frame.scratch[ASIDE]);
         } else if here <= target && top.addr() < target {
             top = frame.previous();
+            if handler {
+                aside::left_handler(frame.scratch[ASIDE]);
+            }
         } else {
             break;
         }

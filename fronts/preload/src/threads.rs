@@ -18,7 +18,7 @@ use relive_rt::environment::stacks;
 use relive_rt::process::Creation;
 use relive_rt::{Mode, environment, mode, process, races, record, replay, thread};
 use relive_sys::trampoline::Frame;
-use relive_sys::{front, trampoline};
+use relive_sys::{aside, front, trampoline};
 use stack::Choice;
 
 /// Slots of [`Frame::scratch`] in a creation and a join.
@@ -31,7 +31,7 @@ const EAGAIN: usize = 11;
 
 trampoline!(
     /// `pthread_create`
-    pthread_create, before_create, after_create
+    aside pthread_create, before_create, after_create
 );
 
 pub(crate) unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
@@ -133,8 +133,30 @@ pub(crate) unsafe extern "C" fn after_create(frame: *mut Frame) -> usize {
 
 trampoline!(private run_thread, before_run, after_run);
 
+/// Bytes that our code used on a new thread's stack, at most: a quarter of the smallest.
+const WIPED: usize = 4096;
+
 unsafe extern "C" fn before_run(frame: *mut Frame) -> usize {
-    // SAFETY: the trampoline's frame; its argument is the block made in `before_create`.
+    // SAFETY: the trampoline's frame; its argument is the block made in `before_create`, with which the stack aside goes.
+    unsafe {
+        aside::give((*((*frame).args[0] as process::Child)).aside);
+        // Nothing is kept here meanwhile: where the block is differs in a replay.
+        let start = aside::run(begin, frame.addr(), 0, 0, 0, 0);
+        if relive_sys::tls::get::<{ relive_sys::tls::TOP }>() != 0 {
+            // What libc asked the kernel for before, we answered here.
+            aside::wipe::<WIPED>();
+        }
+        start
+    }
+}
+
+/// The start of a thread: its start routine.
+///
+/// # Safety
+/// On the new thread, for its first frame.
+unsafe extern "C" fn begin(frame: usize, _: usize, _: usize, _: usize, _: usize) -> usize {
+    let frame = frame as *mut Frame;
+    // SAFETY: the caller's promise; the argument is the thread's block.
     unsafe {
         let child = (*frame).args[0] as process::Child;
         let [start, argument] = (*child).start;
@@ -271,19 +293,19 @@ unsafe extern "C" fn before_clockjoin(frame: *mut Frame) -> usize {
 
 trampoline!(
     /// `pthread_join`
-    pthread_join, before_join, after_any_join
+    aside pthread_join, before_join, after_any_join
 );
 trampoline!(
     /// `pthread_tryjoin_np`
-    pthread_tryjoin_np, before_tryjoin, after_any_join
+    aside pthread_tryjoin_np, before_tryjoin, after_any_join
 );
 trampoline!(
     /// `pthread_timedjoin_np`
-    pthread_timedjoin_np, before_timedjoin, after_any_join
+    aside pthread_timedjoin_np, before_timedjoin, after_any_join
 );
 trampoline!(
     /// `pthread_clockjoin_np`
-    pthread_clockjoin_np, before_clockjoin, after_any_join
+    aside pthread_clockjoin_np, before_clockjoin, after_any_join
 );
 
 front!(

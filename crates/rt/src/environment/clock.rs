@@ -2,20 +2,24 @@
 //! processor's number. They are made to come here.
 
 use super::call;
+use relive_sys::front;
 use relive_sys::syscall::number::{CLOCK_GETRES, CLOCK_GETTIME, GETCPU, GETTIMEOFDAY, TIME};
 use relive_sys::vdso::Vdso;
 
 const AT_SYSINFO_EHDR: usize = 33;
 
-type Function = unsafe extern "C" fn(usize, usize, usize) -> isize;
+type Function = unsafe extern "C" fn();
 
 macro_rules! answers {
     ($($function:ident = $number:ident;)*) => {
         $(
-            unsafe extern "C" fn $function(a: usize, b: usize, c: usize) -> isize {
-                // SAFETY: the program's own arguments.
-                unsafe { call($number, [a, b, c, 0, 0, 0]) }
+            mod $function {
+                pub(super) unsafe extern "C" fn ask(a: usize, b: usize, c: usize) -> isize {
+                    // SAFETY: the program's own arguments.
+                    unsafe { super::call(super::$number, [a, b, c, 0, 0, 0]) }
+                }
             }
+            front!(private $function, $function::ask);
         )*
     };
 }
@@ -29,10 +33,11 @@ answers! {
 }
 
 /// Its numbers depend on a state that the kernel changes when it likes; libc makes the call then.
-unsafe extern "C" fn no_random(_buffer: usize, _length: usize, _flags: usize) -> isize {
+unsafe extern "C" fn has_no_random() -> isize {
     const ENOSYS: isize = -38;
     ENOSYS
 }
+front!(private no_random, has_no_random);
 
 /// # Safety
 /// At start-up; `auxiliary` must be the process's auxiliary vector or null.

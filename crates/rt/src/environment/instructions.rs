@@ -24,7 +24,7 @@ use relive_sys::processor::Leaf;
 use relive_sys::saved::Saved;
 use relive_sys::signal::{Context, Info};
 use relive_sys::start::{CONTROL, Handover};
-use relive_sys::{maps, syscall};
+use relive_sys::{aside, maps, syscall};
 use relive_trace::control::{Control, flag};
 use relive_trace::record::instruction;
 
@@ -144,7 +144,11 @@ pub(super) fn moved(range: &Range<usize>, to: usize) {
 
 /// What the kernel calls for signals that instructions raise.
 pub(super) unsafe extern "C" fn decide(signal: i32, info: *mut Info, context: *mut Context) -> usize {
-    let signal = signal as u32;
+    // SAFETY: forwarded.
+    aside::with(|| unsafe { decide_aside(signal as u32, info, context) })
+}
+
+unsafe fn decide_aside(signal: u32, info: *mut Info, context: *mut Context) -> usize {
     // SAFETY: the kernel's information and context.
     let (info, context) = unsafe { (&mut *info, &mut *context) };
     if signal == SIGILL
@@ -175,10 +179,12 @@ fn leaves() -> &'static [Leaf] {
 
 /// What the jumps lead to.
 unsafe extern "C" fn on_jump(saved: *mut Saved) {
-    // SAFETY: the routine's registers.
-    let saved = unsafe { &mut *saved };
-    let found = saved.outside();
-    found.give(saved, answer(&found), leaves());
+    aside::with(|| {
+        // SAFETY: the routine's registers.
+        let saved = unsafe { &mut *saved };
+        let found = saved.outside();
+        found.give(saved, answer(&found), leaves());
+    });
 }
 
 /// What the program gets: what there is in a recording, and that in a replay.

@@ -19,7 +19,7 @@ use relive_sys::syscall::number::{
     CLONE, CLONE3, EXIT, EXIT_GROUP, FORK, KILL, PIDFD_SEND_SIGNAL, RT_SIGACTION, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO,
     TGKILL, TKILL, VFORK,
 };
-use relive_sys::{dispatch, tls};
+use relive_sys::{aside, dispatch, tls};
 use relive_trace::layout;
 
 use children::present;
@@ -159,6 +159,10 @@ pub(super) fn settle(present: isize) -> isize {
 
 /// The parent's side of a `clone` with a stack: of a process, the program sees the recorded id.
 pub(super) extern "C" fn created(flags: usize, result: isize) -> isize {
+    aside::with(|| is_created(flags, result))
+}
+
+fn is_created(flags: usize, result: isize) -> isize {
     if flags & CLONE_VFORK != 0 && result > 0 {
         images::release(result as u32);
     }

@@ -6,6 +6,7 @@ use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::{held, thread, writer};
 use relive_calls::{Output, Treatment};
+use relive_sys::aside;
 use relive_sys::syscall::number::{CLOSE, DUP, FCNTL, GETPID};
 
 /// What a call needs.
@@ -99,7 +100,13 @@ pub(super) fn is_simple(number: usize, arguments: &[usize; 6]) -> bool {
 ///
 /// # Safety
 /// As for the call itself, which has just been made.
-pub(super) unsafe extern "C" fn made(number: usize, arguments: *const [usize; 6], mut result: isize) -> isize {
+pub(super) unsafe extern "C" fn made(number: usize, arguments: *const [usize; 6], result: isize) -> isize {
+    // SAFETY: forwarded.
+    unsafe { aside::run(keep, number, arguments.addr(), result as usize, 0, 0) }
+}
+
+unsafe extern "C" fn keep(number: usize, arguments: usize, result: usize, _: usize, _: usize) -> isize {
+    let (arguments, mut result) = (arguments as *const [usize; 6], result as isize);
     // SAFETY: the caller's promise; after the call the kernel has written the piece.
     unsafe {
         let (arguments, row) = (&*arguments, &ROWS[number]);

@@ -155,7 +155,7 @@ macro_rules! points {
                     unsafe { super::before(frame, &REAL, &NATURE) }
                 }
             }
-            trampoline!($name, $name::before, after);
+            trampoline!(aside $name, $name::before, after);
         )*
 
         look_up_early!($($name::REAL,)* real::at::control, real::at::request);
@@ -217,7 +217,7 @@ unsafe extern "C" fn before_locking(frame: *mut Frame) -> usize {
     unsafe { before(frame, &real::at::control, &BOTH) }
 }
 
-trampoline!(private locking, before_locking, after);
+trampoline!(private aside locking, before_locking, after);
 
 detour!(
     /// `fcntl`
@@ -242,7 +242,7 @@ unsafe extern "C" fn before_asking(frame: *mut Frame) -> usize {
     unsafe { before(frame, &real::at::request, &TAKE) }
 }
 
-trampoline!(private asking, before_asking, after);
+trampoline!(private aside asking, before_asking, after);
 
 detour!(
     /// `ioctl`

@@ -1,0 +1,266 @@
+//! A stack of our own for our own code, beside the program's.
+//!
+//! What runs on the program's stack leaves things below the program's frames, and a
+//! replay leaves others than the recording: it waits where that wrote, and asks
+//! nobody where that asked the kernel. A program that reads such places (a variable
+//! that was never set, a collector that looks through stacks, padding of a structure
+//! that is written out) sees the difference. So whatever does not the same in both
+//! runs aside: at the outermost entry into our code the thread changes to a stack of
+//! its own, and comes back at the end. On the program's stack stand only the words
+//! with which it left.
+//!
+//! ```text
+//! program ─▶ front ─▶ aside: OUTER = rsp, rsp = TOP ─▶ body ─▶ rsp = OUTER, OUTER = 0 ─▶ registers cleared ─▶ program
+//! ```
+//!
+//! Registers that a callee may use hold garbage of ours behind it, and the loader's
+//! lazy binding, which keeps all of them, lays it on the stack: so they are cleared.
+//!
+//! A handler of the program's that interrupts our code runs on the program's stack,
+//! below where that left it ([`crate::trampoline!`] with `signal`): it may look where its
+//! stack is, and need much of it. What it does of its own goes aside below what
+//! was interrupted there. Whoever leaves it by `longjmp` gives that back
+//! ([`left_handler`]).
+//!
+//! A stack is aligned to its size, so that a stack pointer tells whether it is in
+//! there. It lies below all stacks of the program, as a callee's frame is expected to.
+//! Without one, as in a plain recording, nothing goes aside, for one comparison.
+
+use crate::{syscall, tls};
+
+/// Bytes of a stack, to which it is aligned as well: only what is used is touched.
+pub const BYTES: usize = 256 << 10;
+
+/// Memory for a stack: its upper end. `None` if there is none.
+pub fn allocate() -> Option<usize> {
+    let start = usize::try_from(syscall::mmap(2 * BYTES, syscall::MAP_PRIVATE_ANONYMOUS, -1, 0)).ok()?;
+    Some(start.next_multiple_of(BYTES) + BYTES)
+}
+
+/// From here on the calling thread has the stack that ends at `top`.
+///
+/// # Safety
+/// Nobody else may use it while the thread lives.
+pub unsafe fn give(top: usize) {
+    tls::set::<{ tls::TOP }>(top);
+}
+
+/// Whether an address is in the stack that ends at `top`, or ended there at first.
+pub fn holds(top: usize, address: usize) -> bool {
+    top != 0 && (top - 1) ^ address < BYTES
+}
+
+/// Where the calling thread left the program's stack, if it is aside.
+pub fn left_at() -> Option<usize> {
+    Some(tls::get::<{ tls::OUTER }>()).filter(|&outer| outer != 0)
+}
+
+/// The calling thread leaves a handler by a jump to the program's stack: its stack ends where it did when that began, and is
+/// not in use.
+pub fn left_handler(top: usize) {
+    tls::set::<{ tls::OUTER }>(0);
+    tls::set::<{ tls::TOP }>(top);
+}
+
+/// What goes aside: up to five words in, two out.
+pub type Body<R> = unsafe extern "C" fn(usize, usize, usize, usize, usize) -> R;
+
+/// Calls `body` aside, if the thread has a stack there and is not on it.
+///
+/// # Safety
+/// As for the body, which must return, be unwound, or end the thread or the process; what `R` is fits into two registers.
+#[unsafe(naked)]
+pub unsafe extern "C" fn run<R>(_body: Body<R>, _: usize, _: usize, _: usize, _: usize, _: usize) -> R {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "mov r11, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov rcx, r8",
+        "mov r8, r9",
+        "jmp {through}",
+        ".cfi_endproc",
+        through = sym through,
+    )
+}
+
+/// [`run`] of a closure.
+pub fn with<R>(operation: impl FnOnce() -> R) -> R {
+    struct Both<F, R>(Option<F>, Option<R>);
+    unsafe extern "C" fn body<F: FnOnce() -> R, R>(both: usize, _: usize, _: usize, _: usize, _: usize) -> usize {
+        // SAFETY: the address that is given below, of what lives until this has returned.
+        let both = unsafe { &mut *(both as *mut Both<F, R>) };
+        both.1 = both.0.take().map(|operation| operation());
+        0
+    }
+    fn place<F: FnOnce() -> R, R>(_: &Both<F, R>) -> Body<usize> {
+        body::<F, R>
+    }
+    let mut both = Both(Some(operation), None);
+    let body = place(&both);
+    // SAFETY: a function of Rust, which unwinds only where panics do, that is nowhere in the runtime.
+    unsafe { run(body, (&raw mut both).addr(), 0, 0, 0, 0) };
+    both.1.expect("the operation ran")
+}
+
+/// Registers that a callee may use, but for the two of its result, become zero.
+macro_rules! cleared {
+    () => {
+        "xor ecx, ecx
+         xor esi, esi
+         xor edi, edi
+         xor r8d, r8d
+         xor r9d, r9d
+         xor r10d, r10d
+         xor r11d, r11d
+         pxor xmm0, xmm0
+         pxor xmm1, xmm1
+         pxor xmm2, xmm2
+         pxor xmm3, xmm3
+         pxor xmm4, xmm4
+         pxor xmm5, xmm5
+         pxor xmm6, xmm6
+         pxor xmm7, xmm7
+         pxor xmm8, xmm8
+         pxor xmm9, xmm9
+         pxor xmm10, xmm10
+         pxor xmm11, xmm11
+         pxor xmm12, xmm12
+         pxor xmm13, xmm13
+         pxor xmm14, xmm14
+         pxor xmm15, xmm15"
+    };
+}
+
+/// Calls what r11 says with the arguments as they are, aside if the thread has a stack there and is not on it; registers are
+/// clear then afterwards, but for the result's two. For assembly: takes r10 and rax besides.
+///
+/// # Safety
+/// For the assembly of this module, of [`crate::trampoline`] and of the fronts.
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn through() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "mov r10, [rip + relive_tls_slot@gottpoff]",
+        "mov rax, fs:[r10 + {top}]",
+        "test rax, rax",
+        "jz 2f",
+        "cmp qword ptr fs:[r10 + {outer}], 0",
+        "jne 2f",
+        // Who interrupts between the two finds the thread on the program's stack, and in use.
+        "mov fs:[r10 + {outer}], rsp",
+        "mov rsp, rax",
+        "xor eax, eax",
+        "call r11",
+        "mov rsp, rbp",
+        "mov r10, [rip + relive_tls_slot@gottpoff]",
+        "mov qword ptr fs:[r10 + {outer}], 0",
+        cleared!(),
+        "pop rbp",
+        ".cfi_remember_state",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_restore_state",
+        "2:",
+        "xor eax, eax",
+        "call r11",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        top = const tls::TOP,
+        outer = const tls::OUTER,
+    )
+}
+
+/// A whole function behind a front: calls aside what r11 says, for a result of one word. The front has looked whether the
+/// thread has such a stack.
+///
+/// # Safety
+/// As for [`through`].
+#[unsafe(naked)]
+pub unsafe extern "C" fn front() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "sub rsp, 8",
+        ".cfi_def_cfa_offset 16",
+        "call {through}",
+        "add rsp, 8",
+        ".cfi_def_cfa_offset 8",
+        "xor edx, edx",
+        "ret",
+        ".cfi_endproc",
+        through = sym through,
+    )
+}
+
+/// Makes the `BYTES` below the caller's frame zero, and registers: where our code ran on the program's stack, because it had
+/// no other yet.
+///
+/// # Safety
+/// The stack must go on that far.
+#[unsafe(naked)]
+pub unsafe extern "C" fn wipe<const BYTES: usize>() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "lea rdi, [rsp - {bytes}]",
+        "mov ecx, {bytes} / 8",
+        "xor eax, eax",
+        "cld",
+        "rep stosq",
+        cleared!(),
+        "xor edx, edx",
+        "ret",
+        ".cfi_endproc",
+        bytes = const BYTES,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BYTES, allocate, give, left_at, left_handler, run, with};
+    use crate::tls;
+
+    unsafe extern "C" fn where_am_i(a: usize, b: usize, c: usize, d: usize, e: usize) -> [usize; 2] {
+        let here = 0u8;
+        [core::ptr::from_ref(&here).addr(), a + 2 * b + 3 * c + 4 * d + 5 * e]
+    }
+
+    fn call() -> [usize; 2] {
+        // SAFETY: a function that returns.
+        unsafe { run(where_am_i, 1, 2, 3, 4, 5) }
+    }
+
+    #[test]
+    fn a_body_runs_aside_once_there_is_a_stack() {
+        let here = 0u8;
+        let here = core::ptr::from_ref(&here).addr();
+        let [at, sum] = call();
+        assert!(at < here && here - at < BYTES && sum == 55);
+        let top = allocate().expect("memory");
+        // SAFETY: nobody else has it.
+        unsafe { give(top) };
+        let aside = |at: usize| (top - BYTES..top).contains(&at);
+        let [at, sum] = call();
+        assert!(aside(at) && sum == 55);
+        assert_eq!(left_at(), None);
+        // Who is there already stays.
+        let (outer, inner) = with(|| (left_at(), call()[0]));
+        assert!(outer.is_some_and(|outer| outer < here && here - outer < BYTES) && aside(inner) && inner < top - 16);
+        left_handler(0);
+        assert_eq!(tls::get::<{ tls::TOP }>(), 0);
+        assert!(!aside(call()[0]));
+    }
+
+    #[test]
+    fn what_a_body_makes_is_handed_back() {
+        let text = String::from("a");
+        assert_eq!(with(move || text + "b"), "ab");
+    }
+}

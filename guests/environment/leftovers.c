@@ -1,0 +1,214 @@
+/* What the stack holds below a program's frames, after operations of each kind: whoever reads a variable
+   that was never set, or looks through a stack as a collector does, sees it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORDS 2048
+
+static const char *chosen;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_spinlock_t spin;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static sem_t semaphore, other_semaphore;
+static int ends[2], round_trip[2];
+static volatile int handled;
+static unsigned long long seen;
+
+/* A place for a breakpoint: what differs is seen in gdb, where a replay stops at the write that would say so. */
+__attribute__((noinline)) void dumped(int distance, uint64_t word) {
+    fprintf(stderr, "%d %016lx\n", distance, word);
+}
+
+/* Reads what nobody has written: that is what it is for. */
+__attribute__((noinline, optimize("O1"))) static uint64_t below(int print) {
+    volatile uint64_t words[WORDS];
+    uint64_t hash = 14695981039346656037u;
+    for (int at = 0; at < WORDS; at++) {
+        uint64_t word = words[at];
+        if (print && word)
+            dumped((WORDS - at) * 8, word);
+        hash = (hash ^ word) * 1099511628211u;
+    }
+    return hash;
+}
+
+/* Fills it, so that whatever is found there was left since. */
+__attribute__((noinline, optimize("O1"))) static void fill(void) {
+    volatile uint64_t words[WORDS];
+    for (int at = 0; at < WORDS; at++)
+        words[at] = 0;
+}
+
+static void nothing(void) {}
+
+static void handler(int number) {
+    handled += number;
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void *other(void *argument) {
+    sem_wait(&semaphore);
+    sem_post(&other_semaphore);
+    pthread_mutex_lock(&mutex);
+    pthread_cond_broadcast(&condition);
+    pthread_mutex_unlock(&mutex);
+    return argument;
+}
+
+static void operate(const char *kind) {
+    char bytes[64];
+    if (!strcmp(kind, "mutex"))
+        pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex);
+    if (!strcmp(kind, "recursive"))
+        pthread_mutex_lock(&recursive), pthread_mutex_unlock(&recursive);
+    if (!strcmp(kind, "trylock") && !pthread_mutex_trylock(&mutex))
+        pthread_mutex_unlock(&mutex);
+    if (!strcmp(kind, "signal"))
+        pthread_cond_signal(&condition);
+    if (!strcmp(kind, "rwlock"))
+        pthread_rwlock_rdlock(&rwlock), pthread_rwlock_unlock(&rwlock), pthread_rwlock_wrlock(&rwlock), pthread_rwlock_unlock(&rwlock);
+    if (!strcmp(kind, "spin"))
+        pthread_spin_lock(&spin), pthread_spin_unlock(&spin);
+    if (!strcmp(kind, "once"))
+        pthread_once(&once, nothing);
+    if (!strcmp(kind, "semaphore"))
+        sem_post(&other_semaphore), sem_wait(&other_semaphore);
+    if (!strcmp(kind, "timed")) {
+        struct timespec soon;
+        clock_gettime(CLOCK_REALTIME, &soon);
+        pthread_mutex_lock(&mutex);
+        pthread_cond_timedwait(&condition, &mutex, &soon);
+        pthread_mutex_unlock(&mutex);
+    }
+    if (!strcmp(kind, "time")) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        seen += now.tv_nsec;
+    }
+    if (!strcmp(kind, "getppid"))
+        seen += getppid();
+    if (!strcmp(kind, "files")) {
+        struct stat status;
+        int file = open("small", O_RDONLY);
+        seen += read(file, bytes, sizeof bytes) + lseek(file, 0, SEEK_CUR) + fstat(file, &status);
+        close(file);
+        seen += access("/nowhere", F_OK) + stat("small", &status);
+    }
+    if (!strcmp(kind, "pipe"))
+        seen += write(ends[1], "abc", 3) + read(ends[0], bytes, 3);
+    if (!strcmp(kind, "select")) {
+        struct timeval none = {0, 1000};
+        seen += select(0, NULL, NULL, NULL, &none);
+    }
+    if (!strcmp(kind, "sleep"))
+        usleep(1000);
+    if (!strcmp(kind, "heap")) {
+        void *block[40];
+        for (int at = 0; at < 40; at++)
+            block[at] = malloc(at * 3000);
+        for (int at = 0; at < 40; at++)
+            free(block[at]);
+    }
+    if (!strcmp(kind, "streams")) {
+        FILE *file = fopen("small", "r");
+        if (file && fgets(bytes, sizeof bytes, file))
+            seen += fscanf(file, "%63s", bytes) + fgetc(file);
+        if (file)
+            fclose(file);
+        snprintf(bytes, sizeof bytes, "%d", getpid());
+        fputs("", stdout);
+    }
+    if (!strcmp(kind, "raise"))
+        raise(SIGUSR1);
+    if (!strcmp(kind, "mask")) {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGUSR2);
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+        kill(getpid(), SIGUSR2);
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    }
+    if (!strcmp(kind, "thread")) {
+        pthread_t thread;
+        void *result;
+        pthread_create(&thread, NULL, other, bytes);
+        sem_post(&semaphore);
+        pthread_mutex_lock(&mutex);
+        struct timespec late;
+        clock_gettime(CLOCK_REALTIME, &late);
+        late.tv_sec += 2;
+        /* It may have broadcast already: then it is joined all the same. */
+        pthread_mutex_unlock(&mutex);
+        sem_timedwait(&other_semaphore, &late);
+        pthread_join(thread, &result);
+    }
+    if (!strcmp(kind, "process")) {
+        int status;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(3);
+        waitpid(child, &status, 0);
+        seen += status;
+    }
+    if (!strcmp(kind, "environment"))
+        seen += getenv("HOME") != NULL, seen += getuid(), sched_yield();
+}
+
+static const char *const kinds[] = {
+    "mutex", "recursive", "trylock", "signal", "rwlock", "spin", "once", "semaphore", "timed", "time", "getppid", "files",
+    "pipe", "select", "sleep", "heap", "streams", "raise", "mask", "thread", "process", "environment",
+};
+#define KINDS (int)(sizeof kinds / sizeof *kinds)
+
+static void *all(void *name) {
+    /* The loader has bound what is called, and each is there twice: first and later uses. */
+    for (int turn = 0; turn < 3; turn++)
+        for (int at = 0; at < KINDS; at++) {
+            if (chosen && strcmp(chosen, kinds[at]))
+                continue;
+            fill();
+            operate(kinds[at]);
+            uint64_t hash = below(chosen && turn == 1);
+            printf("%s %s %d %016lx\n", (char *)name, kinds[at], turn, hash);
+        }
+    return NULL;
+}
+
+int main(int count, char **arguments) {
+    chosen = count > 1 ? arguments[1] : NULL;
+    uint64_t hash = below(0);
+    printf("start %016lx\n", hash);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    printf("%ld\n", now.tv_nsec);
+    signal(SIGUSR1, handler);
+    signal(SIGUSR2, handler);
+    pthread_spin_init(&spin, 0);
+    sem_init(&semaphore, 0, 0);
+    sem_init(&other_semaphore, 0, 0);
+    if (pipe(ends) || pipe(round_trip))
+        return 1;
+    all("first");
+    pthread_t thread;
+    pthread_create(&thread, NULL, all, "second");
+    pthread_join(thread, NULL);
+    printf("%d\n", handled);
+    return 0;
+}
