@@ -53,6 +53,7 @@ __attribute__((noinline, optimize("O1"))) static void fill(void) {
     volatile uint64_t words[WORDS];
     for (int at = 0; at < WORDS; at++)
         words[at] = 0;
+    (void)words[0];
 }
 
 static void nothing(void) {}

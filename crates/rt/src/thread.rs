@@ -6,6 +6,8 @@
 //! longer knows the thread. There is no hook for the true end of a thread: TSD
 //! destructors run after the start routine and may still run events.
 
+mod registry;
+
 use crate::arena;
 use crate::deferred::Deferred;
 use crate::environment::carried::Hand;
@@ -15,8 +17,8 @@ use crate::races::Knows;
 use crate::replay::Replay;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use registry::{BUCKETS, REGISTRY, bucket};
 use relive_order::kind::Family;
-use relive_sys::lock::Lock;
 use relive_sys::{aside, syscall, tls};
 use relive_trace::layout::{ChunkHeader, NONE, THREAD_FINISHED};
 
@@ -191,24 +193,6 @@ impl Thread {
     }
 }
 
-const BUCKETS: usize = 1024;
-
-struct Registry {
-    buckets: [*mut Thread; BUCKETS],
-    free: *mut Thread,
-    unclaimed: u32,
-}
-
-// SAFETY: the pointers lead to blocks of the arena, reached under the lock only.
-unsafe impl Send for Registry {}
-
-static REGISTRY: Lock<Registry> =
-    Lock::new(Registry { buckets: [null_mut(); BUCKETS], free: null_mut(), unclaimed: 0 });
-
-fn bucket(handle: usize) -> usize {
-    (handle as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> (usize::BITS - BUCKETS.trailing_zeros())
-}
-
 /// The calling thread's block.
 ///
 /// # Panics
@@ -238,10 +222,12 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         }
         block
     };
-    let block = if reused.is_null() { arena::allocate(size_of::<Thread>())?.cast::<Thread>() } else { reused };
-    // SAFETY: a block that was in use, and that nobody else knows any more.
-    let left = if reused.is_null() { 0 } else { unsafe { (*block).aside } };
-    let aside = if left == 0 { environment::stack_aside() } else { left };
+    let (block, aside) = if reused.is_null() {
+        (arena::allocate(size_of::<Thread>())?.cast::<Thread>(), environment::stack_aside())
+    } else {
+        // SAFETY: a block that was in use, and that nobody else knows any more.
+        (reused, unsafe { (*reused).aside })
+    };
     let fresh = Thread {
         header: null_mut(),
         stored: 0,
@@ -337,28 +323,26 @@ pub fn find(handle: usize) -> Option<*mut Thread> {
 /// The largest final clock of the threads whose blocks are gone.
 static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
 
-/// The clock of a thread of this process that may have ended; never less than its final one.
-pub fn clock_of(index: u32) -> u64 {
+/// What `tell` says of the thread with this index, if it is known.
+fn of_index<R>(index: u32, tell: impl Fn(&Thread) -> R) -> Option<R> {
     let mut found = None;
     each(|t| {
         if t.index == index {
-            found = Some(t.clock_base());
-        }
-        t.index != index
-    });
-    found.unwrap_or_else(|| FORGOTTEN.load(Ordering::Acquire))
-}
-
-/// `pthread_self()` of a thread that lives; 0 if it is not known.
-pub fn handle_of(index: u32) -> usize {
-    let mut found = 0;
-    each(|t| {
-        if t.index == index {
-            found = t.handle;
+            found = Some(tell(t));
         }
         t.index != index
     });
     found
+}
+
+/// The clock of a thread of this process that may have ended; never less than its final one.
+pub fn clock_of(index: u32) -> u64 {
+    of_index(index, Thread::clock_base).unwrap_or_else(|| FORGOTTEN.load(Ordering::Acquire))
+}
+
+/// `pthread_self()` of a thread that lives; 0 if it is not known.
+pub fn handle_of(index: u32) -> usize {
+    of_index(index, |thread| thread.handle).unwrap_or(0)
 }
 
 /// The living thread in whose thread-local storage an address may lie: libc lays that right below what `pthread_self()`
@@ -425,55 +409,6 @@ pub fn each(mut visit: impl FnMut(&Thread) -> bool) {
                 at = (*at).next;
             }
         }
-    }
-}
-
-impl Registry {
-    unsafe fn unlink(&mut self, block: *mut Thread) {
-        // SAFETY: the caller's promise: a live block; the list is ours.
-        unsafe {
-            let mut at = &raw mut self.buckets[bucket((*block).handle)];
-            while !(*at).is_null() {
-                if *at == block {
-                    *at = (*block).next;
-                    return;
-                }
-                at = &raw mut (**at).next;
-            }
-        }
-    }
-
-    unsafe fn put_free(&mut self, block: *mut Thread) {
-        // SAFETY: the caller's promise: nobody else uses the block.
-        unsafe {
-            (*block).handle = 0;
-            (*block).next = self.free;
-        }
-        self.free = block;
-    }
-
-    /// Frees the blocks of detached threads that the kernel no longer knows.
-    fn sweep(&mut self) {
-        let pid = crate::runtime::pid();
-        let mut left = 0;
-        for i in 0..BUCKETS {
-            let mut at = self.buckets[i];
-            while !at.is_null() {
-                // SAFETY: blocks in the registry are live; a detached thread that has ended uses its block no more.
-                unsafe {
-                    let next = (*at).next;
-                    if (*at).detached && (*at).tid != 0 && !syscall::thread_exists(pid, (*at).tid) {
-                        FORGOTTEN.fetch_max((*at).clock_base(), Ordering::AcqRel);
-                        self.unlink(at);
-                        self.put_free(at);
-                    } else if (*at).detached {
-                        left += 1;
-                    }
-                    at = next;
-                }
-            }
-        }
-        self.unclaimed = left;
     }
 }
 

@@ -86,6 +86,9 @@ pub unsafe extern "C" fn run<R>(_body: Body<R>, _: usize, _: usize, _: usize, _:
 }
 
 /// [`run`] of a closure.
+///
+/// # Panics
+/// Never: what is called aside has run.
 pub fn with<R>(operation: impl FnOnce() -> R) -> R {
     struct Both<F, R>(Option<F>, Option<R>);
     unsafe extern "C" fn body<F: FnOnce() -> R, R>(both: usize, _: usize, _: usize, _: usize, _: usize) -> usize {
@@ -227,35 +230,41 @@ mod tests {
     use super::{BYTES, allocate, give, left_at, left_handler, run, with};
     use crate::tls;
 
-    unsafe extern "C" fn where_am_i(a: usize, b: usize, c: usize, d: usize, e: usize) -> [usize; 2] {
-        let here = 0u8;
-        [core::ptr::from_ref(&here).addr(), a + 2 * b + 3 * c + 4 * d + 5 * e]
+    #[repr(C)]
+    struct Seen {
+        at: usize,
+        sum: usize,
     }
 
-    fn call() -> [usize; 2] {
+    unsafe extern "C" fn look(one: usize, two: usize, three: usize, four: usize, five: usize) -> Seen {
+        let here = 0u8;
+        Seen { at: core::ptr::from_ref(&here).addr(), sum: one + 2 * two + 3 * three + 4 * four + 5 * five }
+    }
+
+    fn call() -> Seen {
         // SAFETY: a function that returns.
-        unsafe { run(where_am_i, 1, 2, 3, 4, 5) }
+        unsafe { run(look, 1, 2, 3, 4, 5) }
     }
 
     #[test]
     fn a_body_runs_aside_once_there_is_a_stack() {
         let here = 0u8;
         let here = core::ptr::from_ref(&here).addr();
-        let [at, sum] = call();
+        let Seen { at, sum } = call();
         assert!(at < here && here - at < BYTES && sum == 55);
         let top = allocate().expect("memory");
         // SAFETY: nobody else has it.
         unsafe { give(top) };
         let aside = |at: usize| (top - BYTES..top).contains(&at);
-        let [at, sum] = call();
+        let Seen { at, sum } = call();
         assert!(aside(at) && sum == 55);
         assert_eq!(left_at(), None);
         // Who is there already stays.
-        let (outer, inner) = with(|| (left_at(), call()[0]));
+        let (outer, inner) = with(|| (left_at(), call().at));
         assert!(outer.is_some_and(|outer| outer < here && here - outer < BYTES) && aside(inner) && inner < top - 16);
         left_handler(0);
         assert_eq!(tls::get::<{ tls::TOP }>(), 0);
-        assert!(!aside(call()[0]));
+        assert!(!aside(call().at));
     }
 
     #[test]

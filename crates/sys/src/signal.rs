@@ -98,6 +98,7 @@ const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 impl Context {
     /// The same where the thread is about to go on at `place` with this stack pointer and frame pointer, and nothing in its
     /// other registers.
+    #[must_use]
     pub fn of_caller(&self, stack: usize, frame: usize, place: usize) -> Self {
         let mut registers = [0; 23];
         (registers[RSP], registers[RBP], registers[RIP]) = (stack as u64, frame as u64, place as u64);

@@ -77,6 +77,8 @@ pub(crate) fn check(cases: Vec<Case>, before: impl Fn(&mut CodeAssembler) -> Res
             a.push(rbp).unwrap();
             a.vzeroall().unwrap();
             a.fninit().unwrap();
+            // What `enter` lays down is the test's caller's otherwise.
+            a.xor(ebp, ebp).unwrap();
             a.xor(r8d, r8d).unwrap();
             a.xor(r9d, r9d).unwrap();
             before(a).unwrap();

@@ -4,6 +4,7 @@
 
 use crate::observe::{Keep, Observed, engine_of, tool};
 use crate::process::{Code, Distance, words};
+use crate::vectors::has_avx_512;
 use iced_x86::code_asm::*;
 use relive_accesses::{Bits, Kind, WatchedAccess};
 use relive_dbi::Context;
@@ -84,7 +85,9 @@ fn one(write: impl Fn(&mut CodeAssembler), expected: &[(i64, u64, Kind)]) {
     let f = Code::new(|a, _| {
         a.mov(r8, rdi).unwrap();
         a.mov(eax, 5).unwrap();
-        a.kmovd(k1, eax).unwrap();
+        if has_avx_512() {
+            a.kmovd(k1, eax).unwrap();
+        }
         a.cmp(rdi, rsi).unwrap();
         write(a);
         a.setb(al).unwrap();
@@ -110,7 +113,6 @@ fn one(write: impl Fn(&mut CodeAssembler), expected: &[(i64, u64, Kind)]) {
 #[test]
 fn accesses_of_every_manner_are_told() {
     one(|a| a.vmovdqu(ymmword_ptr(rdi - 20), ymm1).unwrap(), &[(-20, 32, Kind::Write)]);
-    one(|a| a.vmovdqu64(zmm1, zmmword_ptr(rdi - 1)).unwrap(), &[(-1, 32, Kind::Read), (31, 32, Kind::Read)]);
     one(|a| a.lock().not(qword_ptr(rdi + 8)).unwrap(), &[(8, 8, Kind::Locked)]);
     one(|a| a.xchg(word_ptr(rdi + 8), ax).unwrap(), &[(8, 2, Kind::Locked)]);
     one(|a| a.rep().movsb().unwrap(), &[(0, 10, Kind::Write)]);
@@ -120,8 +122,11 @@ fn accesses_of_every_manner_are_told() {
         a.set_prefer_vex(false);
         a.vmovdqu32(xmmword_ptr(rdi - 8).k1(), xmm1).unwrap();
     };
-    // Of elements at -8 and 0 the second is in the line.
-    one(masked, &[(0, 4, Kind::Write)]);
+    if has_avx_512() {
+        one(|a| a.vmovdqu64(zmm1, zmmword_ptr(rdi - 1)).unwrap(), &[(-1, 32, Kind::Read), (31, 32, Kind::Read)]);
+        // Of elements at -8 and 0 the second is in the line.
+        one(masked, &[(0, 4, Kind::Write)]);
+    }
     one(|a| a.mov(qword_ptr(rdi + 64), rax).unwrap(), &[]);
 }
 
@@ -293,7 +298,7 @@ fn what_vectors_and_strings_store_is_told() {
         a.mov(rsi, rdi).unwrap();
         repeated(a, 20, 8, |a| a.rep().movsb().unwrap());
     }));
-    if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+    if has_avx_512() {
         let masked: &[Write<'_>] = &[
             &|a| a.vmovdqu64(zmmword_ptr(rdi - 20), zmm1).unwrap(),
             &|a| a.vmovdqu8(xmmword_ptr(rdi - 5).k1(), xmm2).unwrap(),

@@ -12,6 +12,7 @@ mod table;
 
 use alloc::vec::Vec;
 use core::cell::Cell;
+use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use relive_accesses::{Followed, Kind, Returned};
@@ -41,6 +42,11 @@ static UNCLEAR: AtomicU64 = AtomicU64::new(0);
 static LEFT: AtomicU64 = AtomicU64::new(0);
 /// Calls of each of [`UNTOLD_FUNCTIONS`].
 static UNTOLD_CALLS: [AtomicU64; UNTOLD_FUNCTIONS.len()] = [const { AtomicU64::new(0) }; UNTOLD_FUNCTIONS.len()];
+
+/// The functions that are told as a whole.
+pub(super) fn names() -> impl Iterator<Item = &'static CStr> {
+    ROWS.iter().flat_map(|row| row.names.iter().copied())
+}
 
 /// Looks the functions up, once, before anything is translated.
 pub(super) fn look_up() {

@@ -6,6 +6,7 @@
 //! the program's memory by functions whose purpose that is (`memcpy`, `strlen` and
 //! their kin) counts.
 
+use super::calls;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -25,8 +26,6 @@ const FUNCTIONS: &[&CStr] = &[
     c"mempcpy",
     c"memccpy",
     c"memset",
-    c"memcmp",
-    c"bcmp",
     c"bcopy",
     c"bzero",
     c"explicit_bzero",
@@ -35,7 +34,6 @@ const FUNCTIONS: &[&CStr] = &[
     c"wmemcpy",
     c"wmemmove",
     c"wmemset",
-    c"wmemcmp",
     c"__memcpy_chk",
     c"__memmove_chk",
     c"__memset_chk",
@@ -67,13 +65,22 @@ const UP_TO_AN_END: &[&CStr] = &[
 /// No such function is longer.
 const LONGEST: u64 = 4096;
 
+/// What counts of a function's accesses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Counted {
+    All,
+    Writes,
+    /// It is told as a whole. On some processors such a function stands close behind one that counts.
+    Nothing,
+}
+
 struct Known {
     /// Mapped code, and whether it counts.
     files: Vec<(Range<u64>, bool)>,
     /// Pages with code that is in no file: the kernel's list of mappings is long, and not to be read for each instruction.
     made: BTreeSet<u64>,
-    /// Of what does not count, what does; by their beginnings, and whether its reads count.
-    functions: Vec<(Range<u64>, bool)>,
+    /// Functions of libc by their beginnings, and what counts of their accesses.
+    functions: Vec<(Range<u64>, Counted)>,
 }
 
 const PAGE_BITS: u32 = 12;
@@ -82,20 +89,26 @@ static KNOWN: Lock<Known> = Lock::new(Known { files: Vec::new(), made: BTreeSet:
 
 /// Looks the functions up, once, before anything is translated.
 pub(super) fn look_up() {
-    let named = FUNCTIONS.iter().map(|name| (name, true)).chain(UP_TO_AN_END.iter().map(|name| (name, false)));
-    let mut found: Vec<(u64, bool)> = named.map(|(name, reads)| (next_symbol(name, None) as u64, reads)).collect();
+    let named = FUNCTIONS.iter().map(|&name| (name, Counted::All));
+    let named = named.chain(UP_TO_AN_END.iter().map(|&name| (name, Counted::Writes)));
+    let named = named.chain(calls::names().map(|name| (name, Counted::Nothing)));
+    let mut found: Vec<(u64, Counted)> =
+        named.map(|(name, counted)| (next_symbol(name, None) as u64, counted)).collect();
     found.retain(|&(start, _)| start != 0);
+    // Of one that is named twice the first counts.
     found.sort_unstable();
     found.dedup_by_key(|function| function.0);
     let ends = found.iter().skip(1).map(|function| function.0).chain([u64::MAX]);
-    let functions =
-        found.iter().zip(ends).map(|(&(start, reads), next)| (start..next.min(start.saturating_add(LONGEST)), reads));
+    let functions = found
+        .iter()
+        .zip(ends)
+        .map(|(&(start, counted), next)| (start..next.min(start.saturating_add(LONGEST)), counted));
     KNOWN.lock().functions = functions.collect();
 }
 
 /// Whether what the instruction at `ip` reads counts, where its accesses do.
 pub(super) fn is_read(ip: u64) -> bool {
-    KNOWN.lock().function(ip).unwrap_or(true)
+    KNOWN.lock().function(ip).is_none_or(|counted| counted == Counted::All)
 }
 
 impl Known {
@@ -116,11 +129,11 @@ impl Known {
         })
     }
 
-    /// Whether the function at `ip` has reads that count, if it is one of those.
-    fn function(&self, ip: u64) -> Option<bool> {
+    /// What counts of the function at `ip`, if it is one of those.
+    fn function(&self, ip: u64) -> Option<Counted> {
         let behind = self.functions.partition_point(|function| function.0.start <= ip);
-        let (range, reads) = &self.functions[behind.checked_sub(1)?];
-        range.contains(&ip).then_some(*reads)
+        let (range, counted) = &self.functions[behind.checked_sub(1)?];
+        range.contains(&ip).then_some(*counted)
     }
 }
 
@@ -128,7 +141,7 @@ impl Known {
 pub(super) fn is_observed(ip: u64) -> bool {
     let mut known = KNOWN.lock();
     let known = &mut *known;
-    known.counts(ip) || known.function(ip).is_some()
+    known.counts(ip) || known.function(ip).is_some_and(|counted| counted != Counted::Nothing)
 }
 
 /// What was known of a range is past: something was mapped there.

@@ -96,6 +96,8 @@ pub(super) enum Effect {
     Write(usize, Extent),
     /// The first two are read up to the first difference, the end, or as many elements as the argument says.
     Compare(Option<usize>),
+    /// The first two are read up to the first difference, or as many elements as the argument says.
+    CompareWithin(usize),
     /// What is read of the first, to which the second is appended: all of it, or as many elements as the argument says.
     Extend(Option<usize>),
     /// The second is looked for in the first; both are strings.
@@ -154,6 +156,7 @@ impl<M: Memory> Done<'_, M> {
             Effect::Read(argument, extent) => self.extent(argument, extent, Kind::Read),
             Effect::Write(argument, extent) => self.extent(argument, extent, Kind::Write),
             Effect::Compare(limit) => self.compare(limit),
+            Effect::CompareWithin(limit) => self.compare_within(limit),
             Effect::Extend(limit) => self.extend(limit),
             Effect::Search => self.search(),
             Effect::SearchWithin => {
@@ -246,6 +249,27 @@ impl<M: Memory> Done<'_, M> {
             count += 1;
             if left? != right? || left == Some(0) {
                 break;
+            }
+        }
+        self.elements(one, count, Kind::Read);
+        self.elements(other, count, Kind::Read);
+        Some(())
+    }
+
+    fn compare_within(&mut self, limit: usize) -> Option<()> {
+        let ([one, other], limit) = ([self.argument(0), self.argument(1)], self.argument(limit));
+        let mut count = limit;
+        if self.short_result() != 0 {
+            self.memory.begins(one);
+            self.memory.begins(other);
+            count = 0;
+            while count < limit {
+                let at = count.wrapping_mul(self.unit);
+                let [left, right] = [one, other].map(|start| self.memory.number(start.wrapping_add(at), self.unit));
+                count += 1;
+                if left? != right? {
+                    break;
+                }
             }
         }
         self.elements(one, count, Kind::Read);

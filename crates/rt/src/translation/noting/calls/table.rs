@@ -7,7 +7,7 @@
 //! `observed.rs` do inside of others is seen there.
 
 use super::shapes::Effect::{
-    self, Compare, Extend, Format, Get, Make, Read, Scan, Search, SearchWithin, Separate, Token, Write,
+    self, Compare, CompareWithin, Extend, Format, Get, Make, Read, Scan, Search, SearchWithin, Separate, Token, Write,
 };
 use super::shapes::Extent::{
     Bytes, EndOfNumber, Fraction, Hit, HitFromEnd, HitUpTo, Number, Result, ResultUpTo, Text, TextWithin, Whole,
@@ -86,6 +86,8 @@ pub(super) const ROWS: &[Row] = &[
     row(&[c"strncmp", c"strncasecmp", c"strncasecmp_l", c"__strncasecmp_l"], 3, &[Compare(Some(2))]),
     row(&[c"wcscmp", c"wcscasecmp", c"__wcscasecmp_l", c"wcscasecmp_l"], 2, &[Compare(None)]).wide(),
     row(&[c"wcsncmp", c"wcsncasecmp", c"wcsncasecmp_l"], 3, &[Compare(Some(2))]).wide(),
+    row(&[c"memcmp", c"bcmp"], 3, &[CompareWithin(2)]),
+    row(&[c"wmemcmp"], 3, &[CompareWithin(2)]).wide(),
     // Texts in texts.
     row(&[c"strstr", c"strcasestr", c"__strcasestr"], 2, &[Search]),
     row(&[c"wcsstr", c"wcswcs"], 2, &[Search]).wide(),

@@ -77,6 +77,9 @@ fn a_comparison_ends_where_they_differ() {
     assert_eq!(told("abc abx ", "strncmp", &[at(0), at(4), 2], 0), [read(0..2), read(4..6)]);
     assert_eq!(told("abc abx ", "strncmp", &[at(0), at(4), 9], 1), [read(0..3), read(4..7)]);
     assert_eq!(told("abc abx ", "strncmp", &[at(0), at(4), 0], 0), []);
+    assert_eq!(told("abc abx ", "memcmp", &[at(0), at(4), 4], 1), [read(0..3), read(4..7)]);
+    assert_eq!(told("abc abc ", "memcmp", &[at(0), at(4), 4], 0), [read(0..4), read(4..8)]);
+    assert_eq!(told("ab  ac  ", "memcmp", &[at(0), at(4), 0], 0), []);
     assert_eq!(told("aBc abc ", "strcasecmp", &[at(0), at(4)], 0), [read(0..4), read(4..8)]);
     assert_eq!(told("aBc abx ", "strcasecmp", &[at(0), at(4)], 1), [read(0..2), read(4..6)], "at least");
     assert_eq!(told("a   b   a   c   ", "wcscmp", &[at(0), at(8)], 1), [read(0..8), read(8..16)]);
