@@ -1,15 +1,26 @@
 /* What the stack holds below a program's frames, after operations of each kind: whoever reads a variable
    that was never set, or looks through a stack as a collector does, sees it. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
+#include <poll.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -168,6 +179,84 @@ static void operate(const char *kind) {
         waitpid(child, &status, 0);
         seen += status;
     }
+    if (!strcmp(kind, "mappings")) {
+        char *place = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mprotect(place, 4096, PROT_READ);
+        madvise(place, 16384, MADV_DONTNEED);
+        munmap(place, 16384);
+    }
+    if (!strcmp(kind, "segments")) {
+        int segment = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+        char *place = shmat(segment, NULL, 0);
+        *place = 1;
+        shmdt(place);
+        shmctl(segment, IPC_RMID, NULL);
+    }
+    if (!strcmp(kind, "written")) {
+        int file = open("doomed", O_RDWR | O_CREAT, 0600);
+        struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        seen += fcntl(file, F_SETLK, &all) + flock(file, LOCK_SH) + posix_fallocate(file, 0, 100);
+        seen += pwrite(file, bytes, 10, 20) + pread(file, bytes, 10, 20) + fsync(file) + ftruncate(file, 5);
+        seen += fcntl(file, F_GETFL) + fchmod(file, 0600);
+        close(file);
+        seen += link("doomed", "other") + rename("other", "third") + unlink("third") + chmod("doomed", 0644);
+    }
+    if (!strcmp(kind, "folders")) {
+        DIR *folder = opendir(".");
+        while (folder && readdir(folder))
+            seen++;
+        if (folder)
+            closedir(folder);
+        char name[200];
+        seen += getcwd(name, sizeof name) != NULL;
+        seen += readlink("/proc/self/exe", name, sizeof name) + mkdir("inner", 0700) + rmdir("inner");
+    }
+    if (!strcmp(kind, "timers")) {
+        struct itimerval none = {{0, 0}, {0, 0}}, before;
+        struct rusage usage;
+        seen += setitimer(ITIMER_REAL, &none, &before) + getrusage(RUSAGE_SELF, &usage);
+    }
+    if (!strcmp(kind, "polls")) {
+        struct pollfd one = {round_trip[0], POLLIN, 0};
+        struct epoll_event event = {EPOLLIN, {0}};
+        int many = epoll_create1(0);
+        seen += poll(&one, 1, 1) + epoll_ctl(many, EPOLL_CTL_ADD, round_trip[0], &event) + epoll_wait(many, &event, 1, 1);
+        close(many);
+    }
+    if (!strcmp(kind, "actions")) {
+        struct sigaction action = {.sa_handler = handler}, before;
+        sigset_t none;
+        sigemptyset(&none);
+        seen += sigaction(SIGHUP, &action, &before) + sigprocmask(SIG_SETMASK, &none, NULL);
+    }
+    if (!strcmp(kind, "users")) {
+        time_t now = time(NULL);
+        seen += getpwuid(0) != NULL, seen += localtime(&now)->tm_sec, seen += setlocale(LC_ALL, "C") != NULL;
+    }
+    if (!strcmp(kind, "commands")) {
+        FILE *said = popen("echo a", "r");
+        if (said && fgets(bytes, sizeof bytes, said))
+            pclose(said);
+        seen += system("exit 3");
+    }
+    if (!strcmp(kind, "sockets")) {
+        int pair[2];
+        seen += socketpair(AF_UNIX, SOCK_STREAM, 0, pair) + send(pair[0], "ab", 2, 0) + recv(pair[1], bytes, 2, 0);
+        seen += shutdown(pair[0], SHUT_WR);
+        close(pair[0]);
+        close(pair[1]);
+    }
+    if (!strcmp(kind, "jump")) {
+        static sigjmp_buf back;
+        if (!sigsetjmp(back, 1))
+            siglongjmp(back, 1);
+    }
+    if (!strcmp(kind, "instructions")) {
+        unsigned words[4] = {0, 0, 0, 0};
+        asm volatile("cpuid" : "+a"(words[0]), "=b"(words[1]), "+c"(words[2]), "=d"(words[3]));
+        asm volatile("rdtsc" : "=a"(words[0]), "=d"(words[1]));
+        seen += words[0];
+    }
     if (!strcmp(kind, "environment"))
         seen += getenv("HOME") != NULL, seen += getuid(), sched_yield();
 }
@@ -175,6 +264,7 @@ static void operate(const char *kind) {
 static const char *const kinds[] = {
     "mutex", "recursive", "trylock", "signal", "rwlock", "spin", "once", "semaphore", "timed", "time", "getppid", "files",
     "pipe", "select", "sleep", "heap", "streams", "raise", "mask", "thread", "process", "environment",
+    "mappings", "segments", "written", "folders", "timers", "polls", "actions", "users", "commands", "sockets", "jump", "instructions",
 };
 #define KINDS (int)(sizeof kinds / sizeof *kinds)
 

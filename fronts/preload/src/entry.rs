@@ -24,6 +24,19 @@ static DESTRUCTOR: extern "C" fn() = destructor;
 const WIPED: usize = 64 << 10;
 
 unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: Strings) {
+    // SAFETY: forwarded. The first stack is larger; all below this frame is free.
+    unsafe {
+        start_up(strings);
+        if environment::is_on() {
+            // What was done so far was done on the program's stack, and differently in a replay.
+            aside::wipe::<WIPED>();
+        }
+    }
+}
+
+/// Its frame is wiped, too.
+#[inline(never)]
+unsafe fn start_up(strings: Strings) {
     // SAFETY: the auxiliary vector stands behind the environment that was laid on the stack.
     let (auxiliary, handover) = unsafe {
         let auxiliary = auxiliary_vector(strings);
@@ -55,9 +68,6 @@ unsafe extern "C" fn constructor(_count: c_int, _arguments: Strings, strings: St
     if environment::is_on() {
         crate::heap::take_over();
         crate::rseq::give_up();
-        // What was done so far was done on the program's stack, and differently in a replay.
-        // SAFETY: the first stack is larger; all below this frame is free.
-        unsafe { aside::wipe::<WIPED>() };
     }
     if translate {
         // SAFETY: start-up: one thread.

@@ -17,6 +17,8 @@ pub(crate) struct Action {
     handler: usize,
     mask: [u64; 16],
     flags: u32,
+    /// Copied to the program, too.
+    gap: u32,
     restorer: usize,
 }
 
@@ -33,7 +35,7 @@ const EINVAL: c_int = 22;
 
 impl Action {
     const fn new(handler: usize, flags: u32) -> Self {
-        Self { handler, mask: [0; 16], flags, restorer: 0 }
+        Self { handler, mask: [0; 16], flags, gap: 0, restorer: 0 }
     }
 }
 
@@ -84,6 +86,8 @@ fn act(number: c_int, new: Option<&Action>, old: Option<&mut Action>) -> c_int {
     };
     if let (0, Some(old)) = (result, old) {
         *old = before;
+        // Of the mask the kernel knows one word. In the others libc leaves what its stack, here ours, held.
+        old.mask[1..].fill(0);
         if let (true, Some((handler, flags))) = (before.handler == ours(), program) {
             (old.handler, old.flags) = (handler, flags | before.flags & SA_RESTART);
         }
