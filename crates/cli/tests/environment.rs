@@ -38,11 +38,6 @@ fn a_process_tree_finds_the_same_world_again() {
 }
 
 #[test]
-fn a_program_finds_the_same_below_its_stack() {
-    check(true, guest_with("leftovers", &[]));
-}
-
-#[test]
 fn processes_forked_while_threads_map_memory() {
     check(true, guest_with("forks_mapping", &["2", "200"]));
 }
