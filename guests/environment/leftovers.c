@@ -10,6 +10,7 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,6 +240,14 @@ static void operate(const char *kind) {
             pclose(said);
         seen += system("exit 3");
     }
+    if (!strcmp(kind, "spawned")) {
+        char *words[] = {"true", NULL};
+        pid_t child;
+        int status;
+        seen += posix_spawnp(&child, "true", NULL, NULL, words, environ);
+        waitpid(child, &status, 0);
+        sem_post(&other_semaphore), sem_wait(&other_semaphore);
+    }
     if (!strcmp(kind, "sockets")) {
         int pair[2];
         seen += socketpair(AF_UNIX, SOCK_STREAM, 0, pair) + send(pair[0], "ab", 2, 0) + recv(pair[1], bytes, 2, 0);
@@ -264,7 +273,7 @@ static void operate(const char *kind) {
 static const char *const kinds[] = {
     "mutex", "recursive", "trylock", "signal", "rwlock", "spin", "once", "semaphore", "timed", "time", "getppid", "files",
     "pipe", "select", "sleep", "heap", "streams", "raise", "mask", "thread", "process", "environment",
-    "mappings", "segments", "written", "folders", "timers", "polls", "actions", "users", "commands", "sockets", "jump", "instructions",
+    "mappings", "segments", "written", "folders", "timers", "polls", "actions", "users", "commands", "spawned", "sockets", "jump", "instructions",
 };
 #define KINDS (int)(sizeof kinds / sizeof *kinds)
 

@@ -55,6 +55,11 @@ pub fn left_at() -> Option<usize> {
     Some(tls::get::<{ tls::OUTER }>()).filter(|&outer| outer != 0)
 }
 
+/// A process that shared the calling thread's words and stack is gone: the thread left the program's stack there, or 0.
+pub fn goes_on(left: usize) {
+    tls::set::<{ tls::OUTER }>(left);
+}
+
 /// The calling thread leaves a handler by a jump to the program's stack: its stack ends where it did when that began, and is
 /// not in use.
 pub fn left_handler(top: usize) {

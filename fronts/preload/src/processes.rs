@@ -23,8 +23,8 @@ use relive_rt::environment::alone::spawned_absent;
 use relive_rt::environment::{child_made, in_turn_to_fork, unseen};
 use relive_rt::link::Link;
 use relive_rt::{Mode, chunk, environment as calls, mode, process, record, replay, report, thread};
-use relive_sys::front;
 use relive_sys::syscall::number::EXECVE;
+use relive_sys::{aside, front};
 use relive_trace::layout::end;
 
 pub(crate) use environment::remember;
@@ -300,7 +300,7 @@ macro_rules! spawns {
             arguments: Strings,
             program: Strings,
         ) -> c_int {
-            spawn(pid, file, [actions, attributes], arguments, program, How::$how, 0)
+            aside::with(|| spawn(pid, file, [actions, attributes], arguments, program, How::$how, 0))
         }
     )*};
 }

@@ -67,12 +67,23 @@ pub(super) unsafe fn create(context: &mut Context) -> Trapped {
         } else if arguments[0] & (CLONE_VM | CLONE_VFORK) == CLONE_VM {
             stranger::refuse("clone", context.place());
         }
+        if let Some(thread) = thread::current_if_known() {
+            thread.left_at_clone = left_before(context);
+        }
         // SAFETY: the caller's promise; the call names a stack.
         unsafe { context.clone_on_return(given) };
         return Trapped::GoesOn;
     }
     // SAFETY: the program's own call.
     unsafe { create_directly(number, &arguments) }.map_or(Trapped::Other, Trapped::Result)
+}
+
+/// Where the thread had left its stack when it made the trapped call with this context, or 0: not for the call itself.
+fn left_before(context: &Context) -> usize {
+    /// What stands between the context and where the handler left.
+    const NEAR: usize = 512;
+    let context = core::ptr::from_ref(context).addr();
+    aside::left_at().filter(|left| !(context - NEAR..context).contains(left)).unwrap_or(0)
 }
 
 /// Announces a thread that no front announced: libc makes it for itself, or a library found libc's functions past ours.
@@ -159,6 +170,12 @@ pub(super) fn settle(present: isize) -> isize {
 
 /// The parent's side of a `clone` with a stack: of a process, the program sees the recorded id.
 pub(super) extern "C" fn created(flags: usize, result: isize) -> isize {
+    if flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM | CLONE_VFORK
+        && let Some(thread) = thread::current_if_known()
+    {
+        // The child has our thread-local words, and ended or executed something else in the midst of our code.
+        aside::goes_on(thread.left_at_clone);
+    }
     aside::with(|| is_created(flags, result))
 }
 
