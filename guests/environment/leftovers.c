@@ -155,7 +155,7 @@ static void operate(const char *kind) {
         sigemptyset(&set);
         sigaddset(&set, SIGUSR2);
         pthread_sigmask(SIG_BLOCK, &set, NULL);
-        kill(getpid(), SIGUSR2);
+        pthread_kill(pthread_self(), SIGUSR2);
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     }
     if (!strcmp(kind, "thread")) {

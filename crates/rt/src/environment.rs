@@ -91,10 +91,10 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// A stack aside for a new thread: its upper end, or 0 where our code stays on the program's stack. It does in a translated
-/// replay, where the detector of races finds callers on the stack.
+/// A stack aside for a new thread: its upper end, or 0 where our code stays on the program's stack. It does in the second
+/// replay of those that look for races, which finds callers on the stack.
 pub(crate) fn stack_aside() -> usize {
-    let goes = is_on() && !runtime::has_flag(flag::TRANSLATED);
+    let goes = is_on() && !runtime::has_flag(flag::RACES_WATCHED);
     goes.then(aside::allocate).flatten().unwrap_or(0)
 }
 

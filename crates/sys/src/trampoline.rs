@@ -132,21 +132,22 @@ macro_rules! trampoline {
         $(#[$doc])*
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call r11", $crate::cleared_frame!())
+            $crate::trampoline!(@body ".cfi_startproc", $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call r11", $crate::cleared_frame!())
         }
     };
     ($(#[$doc:meta])* private aside $name:ident, $before:path, $after:path) => {
         $(#[$doc])*
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call {through}", $crate::cleared_frame!())
+            $crate::trampoline!(@body ".cfi_startproc", $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call {through}", $crate::cleared_frame!())
         }
     };
     ($(#[$doc:meta])* signal $name:ident, $before:path, $after:path) => {
         $(#[$doc])*
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body $before, $after,
+            // To gdb it is part of the signal's frame: no other frame may lie below its callee's.
+            $crate::trampoline!(@body ".cfi_startproc\n.cfi_signal_frame", $before, $after,
                 // Whether it is aside the stack pointer says. Where it left the program's stack nothing says while it begins.
                 // The frame pointer leads to where the kernel's frame is: itself it must be of the program's stack, because
                 // the handler lays it down, and the other registers that it keeps. The kernel gives ours back.
@@ -212,7 +213,7 @@ macro_rules! trampoline {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call {through}", $crate::cleared_frame!())
+            $crate::trampoline!(@body ".cfi_startproc", $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call {through}", $crate::cleared_frame!())
         }
     };
     ($(#[$doc:meta])* $name:ident, $before:path, $after:path) => {
@@ -223,12 +224,12 @@ macro_rules! trampoline {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call r11", $crate::cleared_frame!())
+            $crate::trampoline!(@body ".cfi_startproc", $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call r11", $crate::cleared_frame!())
         }
     };
-    (@body $before:path, $after:path, $room:literal, $place:literal, $call:literal, $end:expr) => {
+    (@body $start:literal, $before:path, $after:path, $room:literal, $place:literal, $call:literal, $end:expr) => {
             core::arch::naked_asm!(
-                ".cfi_startproc",
+                $start,
                 ".cfi_personality 0x1b, {personality}",
                 "push rbp",
                 ".cfi_def_cfa_offset 16",
