@@ -66,6 +66,9 @@ pub(super) unsafe fn create(context: &mut Context) -> Trapped {
             process::about_to_clone();
         } else if arguments[0] & (CLONE_VM | CLONE_VFORK) == CLONE_VM {
             stranger::refuse("clone", context.place());
+            // It runs beside this thread, with the same thread-local words: neither may use the one stack.
+            // SAFETY: without one nothing goes aside any more.
+            unsafe { aside::give(0) };
         }
         if let Some(thread) = thread::current_if_known() {
             thread.left_at_clone = left_before(context);
