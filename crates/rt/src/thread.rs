@@ -94,8 +94,6 @@ pub struct Thread {
     pub stack: Option<Stack>,
     /// The upper end of the stack aside that goes with this block, or 0; see [`relive_sys::aside`].
     pub aside: usize,
-    /// Where it had left the program's stack when it last made a thread or process that shares its memory, or 0.
-    pub left_at_clone: usize,
     /// Whether its stack may go to another thread: it has ended, and nobody will join it.
     pub stack_unused: Unused,
     /// A copy of the attributes that it is created with.
@@ -261,7 +259,6 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         knows: Knows::NOTHING,
         stack: None,
         aside,
-        left_at_clone: 0,
         stack_unused: Unused::default(),
         attributes: [0; 7],
         attributes_further: [0; 19],

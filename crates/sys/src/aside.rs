@@ -45,6 +45,11 @@ pub unsafe fn give(top: usize) {
     tls::set::<{ tls::TOP }>(top);
 }
 
+/// Whether the calling thread has a stack aside.
+pub fn has_one() -> bool {
+    tls::get::<{ tls::TOP }>() != 0
+}
+
 /// Whether an address is in the stack that ends at `top`, or ended there at first.
 pub fn holds(top: usize, address: usize) -> bool {
     top != 0 && (top - 1) ^ address < BYTES
@@ -53,11 +58,6 @@ pub fn holds(top: usize, address: usize) -> bool {
 /// Where the calling thread left the program's stack, if it is aside.
 pub fn left_at() -> Option<usize> {
     Some(tls::get::<{ tls::OUTER }>()).filter(|&outer| outer != 0)
-}
-
-/// A process that shared the calling thread's words and stack is gone: the thread left the program's stack there, or 0.
-pub fn goes_on(left: usize) {
-    tls::set::<{ tls::OUTER }>(left);
 }
 
 /// The calling thread leaves a handler by a jump to the program's stack: its stack ends where it did when that began, and is
@@ -232,8 +232,7 @@ pub unsafe extern "C" fn wipe<const BYTES: usize>() {
 
 #[cfg(test)]
 mod tests {
-    use super::{BYTES, allocate, give, left_at, left_handler, run, with};
-    use crate::tls;
+    use super::{BYTES, allocate, give, has_one, left_at, left_handler, run, with};
 
     #[repr(C)]
     struct Seen {
@@ -267,8 +266,9 @@ mod tests {
         // Who is there already stays.
         let (outer, inner) = with(|| (left_at(), call().at));
         assert!(outer.is_some_and(|outer| outer < here && here - outer < BYTES) && aside(inner) && inner < top - 16);
+        assert!(has_one());
         left_handler(0);
-        assert_eq!(tls::get::<{ tls::TOP }>(), 0);
+        assert!(!has_one());
         assert!(!aside(call().at));
     }
 

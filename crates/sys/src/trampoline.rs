@@ -132,14 +132,14 @@ macro_rules! trampoline {
         $(#[$doc])*
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body ".cfi_startproc", $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call r11", $crate::cleared_frame!())
+            $crate::trampoline!(@usual "call r11", $before, $after)
         }
     };
     ($(#[$doc:meta])* private aside $name:ident, $before:path, $after:path) => {
         $(#[$doc])*
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body ".cfi_startproc", $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call {through}", $crate::cleared_frame!())
+            $crate::trampoline!(@usual "call {through}", $before, $after)
         }
     };
     ($(#[$doc:meta])* signal $name:ident, $before:path, $after:path) => {
@@ -187,22 +187,17 @@ macro_rules! trampoline {
                 "mov rax, [rbp]
                  mov rax, [rax + 8]",
                 "call r11",
-                "mov r11, [rip + relive_tls_slot@gottpoff]
-                 mov r9, [rsp + 104]
-                 mov fs:[r11 + {outer}], r9
-                 mov r10, [rsp + 96]
-                 mov fs:[r11 + {top}], r10
-                 mov rbp, [rbp]
-                 .cfi_def_cfa rbp, 16
-                 pxor xmm0, xmm0
-                 movups [rsp], xmm0
-                 movups [rsp + 16], xmm0
-                 movups [rsp + 32], xmm0
-                 movups [rsp + 48], xmm0
-                 movups [rsp + 64], xmm0
-                 movups [rsp + 80], xmm0
-                 movups [rsp + 96], xmm0
-                 movups [rsp + 112], xmm0")
+                concat!(
+                    "mov r11, [rip + relive_tls_slot@gottpoff]
+                     mov r9, [rsp + 104]
+                     mov fs:[r11 + {outer}], r9
+                     mov r10, [rsp + 96]
+                     mov fs:[r11 + {top}], r10
+                     mov rbp, [rbp]
+                     .cfi_def_cfa rbp, 16\n",
+                    $crate::zeroed_frame!(),
+                    "\nmovups [rsp + 112], xmm0"
+                ))
         }
     };
     ($(#[$doc:meta])* aside $name:ident, $before:path, $after:path) => {
@@ -213,7 +208,7 @@ macro_rules! trampoline {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body ".cfi_startproc", $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call {through}", $crate::cleared_frame!())
+            $crate::trampoline!(@usual "call {through}", $before, $after)
         }
     };
     ($(#[$doc:meta])* $name:ident, $before:path, $after:path) => {
@@ -224,8 +219,12 @@ macro_rules! trampoline {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
-            $crate::trampoline!(@body ".cfi_startproc", $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", "call r11", $crate::cleared_frame!())
+            $crate::trampoline!(@usual "call r11", $before, $after)
         }
+    };
+    (@usual $call:literal, $before:path, $after:path) => {
+        $crate::trampoline!(@body ".cfi_startproc", $before, $after, "sub rsp, 112", "mov rax, [rbp + 8]", $call,
+            $crate::cleared_frame!(""))
     };
     (@body $start:literal, $before:path, $after:path, $room:literal, $place:literal, $call:literal, $end:expr) => {
             core::arch::naked_asm!(
@@ -282,24 +281,36 @@ macro_rules! trampoline {
     };
 }
 
+/// The [`Frame`] at rsp becomes zero, and xmm0.
+#[macro_export]
+macro_rules! zeroed_frame {
+    () => {
+        "pxor xmm0, xmm0
+         movups [rsp], xmm0
+         movups [rsp + 16], xmm0
+         movups [rsp + 32], xmm0
+         movups [rsp + 48], xmm0
+         movups [rsp + 64], xmm0
+         movups [rsp + 80], xmm0
+         movups [rsp + 96], xmm0"
+    };
+}
+
 /// The end of a function with a [`Frame`] at rsp, in a thread that has a stack aside: what a replay keeps otherwise in the
-/// frame is not left. The registers are clear by then, behind [`crate::aside::through`].
+/// frame is not left, nor what `more` makes zero by xmm0. The registers are clear by then, behind [`crate::aside::through`].
 #[macro_export]
 macro_rules! cleared_frame {
-    () => {
-        "mov r10, [rip + relive_tls_slot@gottpoff]
+    ($more:literal) => {
+        concat!(
+            "mov r10, [rip + relive_tls_slot@gottpoff]
              cmp qword ptr fs:[r10 + {top}], 0
              je 3f
-             xor edx, edx
-             pxor xmm0, xmm0
-             movups [rsp], xmm0
-             movups [rsp + 16], xmm0
-             movups [rsp + 32], xmm0
-             movups [rsp + 48], xmm0
-             movups [rsp + 64], xmm0
-             movups [rsp + 80], xmm0
-             movups [rsp + 96], xmm0
-             3:"
+             xor edx, edx\n",
+            $crate::zeroed_frame!(),
+            "\n",
+            $more,
+            "\n3:"
+        )
     };
 }
 

@@ -48,8 +48,9 @@ static WANTED: [Wanted; SIGNALS] =
 /// Whether a handler was ever installed.
 static HANDLES: AtomicBool = AtomicBool::new(false);
 
-/// Slots of [`Frame::scratch`] of a handler: the list of watched frames of what it interrupted, whether its own list starts
-/// anew because it may run on another stack, where the stack aside ended by then, and where the program's was left. The last two are the assembly's.
+/// Slots of [`Frame::scratch`] of a handler: the list of watched frames of what it interrupted; whether its own list starts
+/// anew because it may run on another stack; and the assembly's two, where the stack aside ended by then, and where the
+/// program's was left.
 const FRAMES: usize = 0;
 const APART: usize = 1;
 const ASIDE: usize = 2;

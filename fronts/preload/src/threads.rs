@@ -142,7 +142,7 @@ unsafe extern "C" fn before_run(frame: *mut Frame) -> usize {
         aside::give((*((*frame).args[0] as process::Child)).aside);
         // Nothing is kept here meanwhile: where the block is differs in a replay.
         let start = aside::run(begin, frame.addr(), 0, 0, 0, 0);
-        if relive_sys::tls::get::<{ relive_sys::tls::TOP }>() != 0 {
+        if aside::has_one() {
             // What libc asked the kernel for before, we answered here.
             aside::wipe::<WIPED>();
         }

@@ -168,16 +168,13 @@ macro_rules! steps {
                 "3:",
                 "mov rax, [rsp + {result}]",
                 // As where a trampoline ends; what the steps noted differs in a replay, too.
-                relive_sys::cleared_frame!(),
-                "mov r10, [rip + relive_tls_slot@gottpoff]",
-                "cmp qword ptr fs:[r10 + {top}], 0",
-                "je 6f",
-                "movups [rsp + {own}], xmm0",
-                "movups [rsp + {own} + 16], xmm0",
-                "movups [rsp + {own} + 32], xmm0",
-                "movups [rsp + {own} + 48], xmm0",
-                "mov qword ptr [rsp + {state}], 0",
-                "6:",
+                relive_sys::cleared_frame!(
+                    "movups [rsp + {own}], xmm0
+                     movups [rsp + {own} + 16], xmm0
+                     movups [rsp + {own} + 32], xmm0
+                     movups [rsp + {own} + 48], xmm0
+                     mov qword ptr [rsp + {state}], 0"
+                ),
                 "leave",
                 ".cfi_def_cfa rsp, 8",
                 "ret",

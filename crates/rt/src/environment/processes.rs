@@ -66,12 +66,12 @@ pub(super) unsafe fn create(context: &mut Context) -> Trapped {
             process::about_to_clone();
         } else if arguments[0] & (CLONE_VM | CLONE_VFORK) == CLONE_VM {
             stranger::refuse("clone", context.place());
-            // It runs beside this thread, with the same thread-local words: neither may use the one stack.
-            // SAFETY: without one nothing goes aside any more.
-            unsafe { aside::give(0) };
         }
-        if let Some(thread) = thread::current_if_known() {
-            thread.left_at_clone = left_before(context);
+        if arguments[0] & (CLONE_VM | CLONE_THREAD) == CLONE_VM && !waits_aside(arguments[0], context) {
+            // It has the same thread-local words, and may end or execute something else in the midst of our code, or run beside
+            // this thread: from here on neither goes aside.
+            // SAFETY: without a stack there nobody uses one.
+            unsafe { aside::give(0) };
         }
         // SAFETY: the caller's promise; the call names a stack.
         unsafe { context.clone_on_return(given) };
@@ -81,12 +81,13 @@ pub(super) unsafe fn create(context: &mut Context) -> Trapped {
     unsafe { create_directly(number, &arguments) }.map_or(Trapped::Other, Trapped::Result)
 }
 
-/// Where the thread had left its stack when it made the trapped call with this context, or 0: not for the call itself.
-fn left_before(context: &Context) -> usize {
-    /// What stands between the context and where the handler left.
+/// Whether the thread was aside already when it made the trapped call with this context, as within `posix_spawn`, and waits
+/// there for the process that shares its memory: that one stays on its own stack then.
+fn waits_aside(flags: usize, context: &Context) -> bool {
+    /// What stands between the context and where the call's own handler left.
     const NEAR: usize = 512;
     let context = core::ptr::from_ref(context).addr();
-    aside::left_at().filter(|left| !(context - NEAR..context).contains(left)).unwrap_or(0)
+    flags & CLONE_VFORK != 0 && aside::left_at().is_some_and(|left| !(context - NEAR..context).contains(&left))
 }
 
 /// Announces a thread that no front announced: libc makes it for itself, or a library found libc's functions past ours.
@@ -173,12 +174,6 @@ pub(super) fn settle(present: isize) -> isize {
 
 /// The parent's side of a `clone` with a stack: of a process, the program sees the recorded id.
 pub(super) extern "C" fn created(flags: usize, result: isize) -> isize {
-    if flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM | CLONE_VFORK
-        && let Some(thread) = thread::current_if_known()
-    {
-        // The child has our thread-local words, and ended or executed something else in the midst of our code.
-        aside::goes_on(thread.left_at_clone);
-    }
     aside::with(|| is_created(flags, result))
 }
 
