@@ -240,17 +240,7 @@ impl<M: Memory> Done<'_, M> {
             self.string(one, limit, Kind::Read)?;
             return self.string(other, limit, Kind::Read);
         }
-        let mut count = 0;
-        self.memory.begins(one);
-        self.memory.begins(other);
-        while count < limit {
-            let at = count.wrapping_mul(self.unit);
-            let [left, right] = [one, other].map(|start| self.memory.number(start.wrapping_add(at), self.unit));
-            count += 1;
-            if left? != right? || left == Some(0) {
-                break;
-            }
-        }
+        let count = self.up_to_difference([one, other], limit, true)?;
         self.elements(one, count, Kind::Read);
         self.elements(other, count, Kind::Read);
         Some(())
@@ -258,23 +248,28 @@ impl<M: Memory> Done<'_, M> {
 
     fn compare_within(&mut self, limit: usize) -> Option<()> {
         let ([one, other], limit) = ([self.argument(0), self.argument(1)], self.argument(limit));
-        let mut count = limit;
-        if self.short_result() != 0 {
-            self.memory.begins(one);
-            self.memory.begins(other);
-            count = 0;
-            while count < limit {
-                let at = count.wrapping_mul(self.unit);
-                let [left, right] = [one, other].map(|start| self.memory.number(start.wrapping_add(at), self.unit));
-                count += 1;
-                if left? != right? {
-                    break;
-                }
-            }
-        }
+        let same = self.short_result() == 0;
+        let count = if same { limit } else { self.up_to_difference([one, other], limit, false)? };
         self.elements(one, count, Kind::Read);
         self.elements(other, count, Kind::Read);
         Some(())
+    }
+
+    /// How many elements are the same in both, and the first that is not, or with `ends` is the end.
+    fn up_to_difference(&self, both: [u64; 2], limit: u64, ends: bool) -> Option<u64> {
+        for start in both {
+            self.memory.begins(start);
+        }
+        let mut count = 0;
+        while count < limit {
+            let at = count.wrapping_mul(self.unit);
+            let [left, right] = both.map(|start| self.memory.number(start.wrapping_add(at), self.unit));
+            count += 1;
+            if left? != right? || ends && left == Some(0) {
+                break;
+            }
+        }
+        Some(count)
     }
 
     fn extend(&mut self, limit: Option<usize>) -> Option<()> {
