@@ -83,16 +83,25 @@ impl Cache {
 
     #[inline]
     pub(crate) fn take(&mut self, class: usize, shared: &mut impl Shared) -> Option<Block> {
-        let bin = &mut self.bins[class];
-        let node = bin.head;
-        if node.is_null() {
+        let address = self.take_at_hand(class);
+        if address.is_null() {
             return self.take_slowly(class, shared);
         }
-        // SAFETY: a free block on the list.
-        bin.head = unsafe { (*node).next };
-        bin.count -= 1;
-        look_at(bin.head);
-        Some(Block { address: node.cast(), zero: false })
+        Some(Block { address, zero: false })
+    }
+
+    /// A block of the list that it works with, or null: what is shared stays as it is.
+    #[inline]
+    pub(crate) fn take_at_hand(&mut self, class: usize) -> *mut u8 {
+        let bin = &mut self.bins[class];
+        let node = bin.head;
+        if !node.is_null() {
+            // SAFETY: a free block on the list.
+            bin.head = unsafe { (*node).next };
+            bin.count -= 1;
+            look_at(bin.head);
+        }
+        node.cast()
     }
 
     #[cold]
@@ -116,6 +125,24 @@ impl Cache {
         bin.head = unsafe { (*node).next };
         bin.count = class::batch(class) - 1;
         Some(Block { address: node.cast(), zero: false })
+    }
+
+    /// [`Cache::put`] onto the list that it works with, unless that takes more. `false` if nothing was done.
+    ///
+    /// # Safety
+    /// As for that.
+    #[inline]
+    pub(crate) unsafe fn put_at_hand(&mut self, class: usize, block: *mut u8) -> bool {
+        let bin = &mut self.bins[class];
+        let node = block.cast::<Node>();
+        let count = bin.count + 1;
+        if node == bin.head || count == class::batch(class) || !self.late.is_null() {
+            return false;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { (*node).next = bin.head };
+        (bin.head, bin.count) = (node, count);
+        true
     }
 
     /// Takes a block back.

@@ -42,7 +42,7 @@ mod units;
 
 pub use cache::Cache;
 pub use central::Central;
-pub use operations::{ALIGN, allocate, allocate_aligned, free, reallocate, usable};
+pub use operations::{ALIGN, allocate, allocate_aligned, allocate_at_hand, free, free_at_hand, reallocate, usable};
 
 /// Where the heap lies: clear of what the kernel gives to programs, and of the ranges of sanitizers.
 pub const RANGE: core::ops::Range<usize> = 0x3000_0000_0000..0x4000_0000_0000;

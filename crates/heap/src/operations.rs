@@ -20,6 +20,12 @@ pub fn allocate(cache: Option<&mut Cache>, shared: &mut impl Shared, size: usize
     }
 }
 
+/// [`allocate`] of what the cache has at hand, or null: makes no call, and uses nothing that is shared.
+#[inline]
+pub fn allocate_at_hand(cache: &mut Cache, size: usize) -> *mut u8 {
+    if size <= SMALL_MAX { cache.take_at_hand(class::of(size)) } else { core::ptr::null_mut() }
+}
+
 #[cold]
 #[inline(never)]
 fn allocate_slowly(shared: &mut impl Shared, size: usize) -> Option<Block> {
@@ -77,6 +83,16 @@ pub unsafe fn free(cache: Option<&mut Cache>, shared: &mut impl Shared, pointer:
         }
         free_one(cache, shared, pointer)
     }
+}
+
+/// [`free`] into what the cache has at hand, in the same way. `false` if nothing was done.
+///
+/// # Safety
+/// As for that.
+#[inline]
+pub unsafe fn free_at_hand(cache: &mut Cache, pointer: *mut u8) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { matches!(find(pointer), Ok(Found::Small(class)) if cache.put_at_hand(class, pointer)) }
 }
 
 #[inline]

@@ -78,8 +78,15 @@ impl Segment {
     }
 
     /// The kind, if it is a segment of the heap at all.
+    #[inline]
     pub(crate) fn kind(&self) -> Option<Kind> {
-        [Kind::Pages, Kind::Whole].into_iter().find(|&kind| kind as u32 == self.kind)
+        const DIVIDED: u32 = Kind::Pages as u32;
+        const WHOLE: u32 = Kind::Whole as u32;
+        match self.kind {
+            DIVIDED => Some(Kind::Pages),
+            WHOLE => Some(Kind::Whole),
+            _ => None,
+        }
     }
 
     pub(crate) fn set_kind(&mut self, kind: Kind) {

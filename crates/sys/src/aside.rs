@@ -187,24 +187,70 @@ pub unsafe extern "C-unwind" fn through() {
     )
 }
 
-/// A whole function behind a front: calls aside what r11 says, for a result of one word. The front has looked whether the
-/// thread has such a stack.
+/// The end of a front that went aside by itself, see [`crate::front!`]: back to the program's stack, where its frame is, with a
+/// result of one word.
 ///
 /// # Safety
 /// As for [`through`].
 #[unsafe(naked)]
-pub unsafe extern "C" fn front() {
+pub unsafe extern "C" fn back() {
     core::arch::naked_asm!(
         ".cfi_startproc",
-        "sub rsp, 8",
-        ".cfi_def_cfa_offset 16",
-        "call {through}",
-        "add rsp, 8",
-        ".cfi_def_cfa_offset 8",
+        ".cfi_def_cfa rbp, 16",
+        ".cfi_offset rbp, -16",
+        "mov rsp, rbp",
+        "mov r10, [rip + relive_tls_slot@gottpoff]",
+        "mov qword ptr fs:[r10 + {outer}], 0",
+        cleared!(),
+        "xor edx, edx",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        outer = const tls::OUTER,
+    )
+}
+
+/// The same for one that has another way as well, which ends at [`at_hand`].
+///
+/// # Safety
+/// As for [`through`].
+#[unsafe(naked)]
+pub unsafe extern "C" fn back_at_hand() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_def_cfa rbp, 16",
+        ".cfi_offset rbp, -16",
+        "mov rsp, rbp",
+        "mov r10, [rip + relive_tls_slot@gottpoff]",
+        "mov qword ptr fs:[r10 + {outer}], 0",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "jmp {at_hand}",
+        ".cfi_endproc",
+        at_hand = sym at_hand,
+        outer = const tls::OUTER,
+    )
+}
+
+/// The end of what a front did on the program's stack, with a result of one word: a function that makes no call does the same
+/// in a replay, but under the race detector, which has it go aside. So whatever such a function uses of the stack is cleared
+/// in both ways.
+///
+/// # Safety
+/// As for [`through`].
+#[unsafe(naked)]
+pub unsafe extern "C" fn at_hand() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        cleared!(),
+        "movups [rsp - 16], xmm0",
+        "movups [rsp - 32], xmm0",
+        "movups [rsp - 48], xmm0",
+        "movups [rsp - 64], xmm0",
         "xor edx, edx",
         "ret",
         ".cfi_endproc",
-        through = sym through,
     )
 }
 

@@ -11,10 +11,10 @@ global_asm!(
     ".globl relive_tls_slot",
     ".hidden relive_tls_slot",
     ".type relive_tls_slot,@object",
-    ".size relive_tls_slot,56",
+    ".size relive_tls_slot,64",
     ".balign 64",
     "relive_tls_slot:",
-    ".zero 56",
+    ".zero 64",
     ".previous",
 );
 
@@ -36,6 +36,8 @@ pub enum Word {
     Top = 40,
     /// Where the thread left the program's stack, or 0 if it is not aside.
     Outer = 48,
+    /// The thread's part of the heap while what it has at hand may be given out and taken back at once, else 0.
+    AtHand = 56,
 }
 
 /// Reads a word of the calling thread's slot.
@@ -95,6 +97,8 @@ pub const HELD: usize = Word::Held as usize;
 pub const TOP: usize = Word::Top as usize;
 /// [`Word::Outer`] as a const argument.
 pub const OUTER: usize = Word::Outer as usize;
+/// [`Word::AtHand`] as a const argument.
+pub const AT_HAND: usize = Word::AtHand as usize;
 
 #[cfg(test)]
 mod tests {

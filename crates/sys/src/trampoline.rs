@@ -331,7 +331,27 @@ macro_rules! front {
     (private $name:ident, $target:path) => {
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name() {
-            $crate::front!(@body "", $target)
+            $crate::front!(@body "", $target, $crate::aside::back)
+        }
+    };
+    (at_hand $name:ident, $quick:path, $target:path) => {
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name() {
+            $crate::front!(@body
+                "mov r10, [rip + relive_tls_slot@gottpoff]
+                 mov rsi, fs:[r10 + {at_hand}]
+                 test rsi, rsi
+                 jz 2f
+                 push rdi
+                 .cfi_adjust_cfa_offset 8
+                 call {quick}
+                 pop rdi
+                 .cfi_adjust_cfa_offset -8
+                 test rax, rax
+                 jnz {done}
+                 2:",
+                $target, $crate::aside::back_at_hand,
+                quick = sym $quick, done = sym $crate::aside::at_hand, at_hand = const $crate::tls::AT_HAND)
         }
     };
     (@aside $(#[$doc:meta])* $name:ident, $load:literal, $target:path) => {
@@ -342,22 +362,35 @@ macro_rules! front {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
-            $crate::front!(@body $load, $target)
+            $crate::front!(@body $load, $target, $crate::aside::back)
         }
     };
-    (@body $load:literal, $target:path) => {
+    (@body $load:literal, $target:path, $back:path $(, $name:ident = $kind:tt $value:path)*) => {
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 $load,
                 "mov r10, [rip + relive_tls_slot@gottpoff]",
-                "cmp qword ptr fs:[r10 + {top}], 0",
-                "je {target}",
-                "lea r11, [rip + {target}]",
-                "jmp {front}",
+                "mov rax, fs:[r10 + {top}]",
+                "test rax, rax",
+                "jz {target}",
+                "cmp qword ptr fs:[r10 + {outer}], 0",
+                "jne {target}",
+                "push rbp",
+                ".cfi_def_cfa_offset 16",
+                ".cfi_offset rbp, -16",
+                "mov rbp, rsp",
+                ".cfi_def_cfa_register rbp",
+                // Who interrupts between the two finds the thread on the program's stack, and in use.
+                "mov fs:[r10 + {outer}], rsp",
+                "mov rsp, rax",
+                "call {target}",
+                "jmp {back}",
                 ".cfi_endproc",
                 target = sym $target,
-                front = sym $crate::aside::front,
+                back = sym $back,
                 top = const $crate::tls::TOP,
+                outer = const $crate::tls::OUTER,
+                $($name = $kind $value,)*
             )
     };
     (@here $(#[$doc:meta])* $name:ident, $load:literal, $target:path) => {

@@ -74,9 +74,9 @@ pub(crate) fn take_over() {
 mod fronts {
     use relive_sys::front;
 
-    front!(private malloc, super::malloc);
+    front!(at_hand malloc, super::malloc_at_hand, super::malloc);
     front!(private calloc, super::calloc);
-    front!(private free, super::free);
+    front!(at_hand free, super::free_at_hand, super::free);
     front!(private realloc, super::realloc);
     front!(private memalign, super::memalign);
     front!(private valloc, super::valloc);
@@ -98,6 +98,11 @@ fn misuse(what: &str) -> ! {
     unreachable!("abort does not return")
 }
 
+/// Null if the heap is to be asked.
+unsafe extern "C" fn malloc_at_hand(size: usize, cache: &mut heap::Cache) -> *mut u8 {
+    heap::allocate_at_hand(cache, size)
+}
+
 unsafe extern "C" fn malloc(size: usize) -> *mut u8 {
     heap::allocate(size).map_or_else(no_memory, |block| block.address)
 }
@@ -111,14 +116,19 @@ unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut u8 {
     block.address
 }
 
-unsafe extern "C" fn free(pointer: *mut u8) {
-    if !heap::owns(pointer) {
-        return;
-    }
+/// 0 if the heap is to be asked.
+unsafe extern "C" fn free_at_hand(pointer: *mut u8, cache: &mut heap::Cache) -> usize {
+    // SAFETY: the program's block, or null.
+    usize::from(pointer.is_null() || unsafe { heap::free_at_hand(cache, pointer) })
+}
+
+/// What it returns stands in the same register in the other way.
+unsafe extern "C" fn free(pointer: *mut u8) -> usize {
     // SAFETY: the program's block.
-    if unsafe { heap::free(pointer) }.is_err() {
+    if heap::owns(pointer) && unsafe { heap::free(pointer) }.is_err() {
         misuse("free");
     }
+    1
 }
 
 unsafe extern "C" fn realloc(pointer: *mut u8, size: usize) -> *mut u8 {

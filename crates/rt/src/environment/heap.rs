@@ -10,11 +10,12 @@ use super::stacks::Stacks;
 use crate::arena;
 use crate::object::Internal;
 use crate::races;
-use crate::thread::{self, Thread};
-use relive_heap::{Block, Cache, Central, Ground, Misuse, RANGE, Shared};
+use crate::thread;
+use relive_heap::{Block, Central, Ground, Misuse, RANGE, Shared};
 use relive_sys::lock::Lock;
 use relive_sys::syscall::number::{MADVISE, MMAP, MREMAP};
 use relive_sys::syscall::syscall6;
+use relive_sys::tls;
 
 const READ_WRITE: usize = 3;
 /// `MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE`
@@ -138,16 +139,25 @@ impl Shared for Way {
 #[inline]
 fn cache() -> Option<&'static mut Cache> {
     let thread = thread::current_if_known()?;
+    if thread.heap.is_null() {
+        thread.heap = first_cache();
+    }
+    if tls::get::<{ tls::AT_HAND }>() == 0 && !races::is_on() && !thread.heap_quiet && !thread.unseen {
+        tls::set::<{ tls::AT_HAND }>(thread.heap.addr());
+    }
     // SAFETY: null or the thread's own.
-    unsafe { thread.heap.as_mut() }.or_else(|| first_cache(thread))
+    unsafe { thread.heap.as_mut() }
+}
+
+/// From here on the calling thread asks at each use of the heap what it is to do.
+pub(super) fn ask() {
+    tls::set::<{ tls::AT_HAND }>(0);
 }
 
 #[cold]
 #[inline(never)]
-fn first_cache(thread: &mut Thread) -> Option<&'static mut Cache> {
-    thread.heap = with(fresh_cache);
-    // SAFETY: null, or a cache that is nobody else's.
-    unsafe { thread.heap.as_mut() }
+fn first_cache() -> *mut Cache {
+    with(fresh_cache)
 }
 
 /// A cache that is nobody's, or null if there is no memory.
@@ -177,6 +187,7 @@ pub fn set_quiet(quiet: bool) {
         && let Some(thread) = thread::current_if_known()
     {
         thread.heap_quiet = quiet;
+        ask();
     }
 }
 
@@ -251,6 +262,16 @@ pub unsafe fn free(pointer: *mut u8) -> Result<(), Misuse> {
     }
 }
 
+/// [`free`] into what a thread has at hand. `false` if nothing was done.
+///
+/// # Safety
+/// As for that, by the thread whose cache it is.
+#[inline]
+pub unsafe fn free_at_hand(cache: &mut Cache, pointer: *mut u8) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { owns(pointer) && !is_apart(pointer) && relive_heap::free_at_hand(cache, pointer) }
+}
+
 /// Changes the size of a block. `Ok(None)` if there is no memory.
 ///
 /// # Errors
@@ -278,4 +299,4 @@ pub unsafe fn reallocate(pointer: *mut u8, size: usize) -> Result<Option<*mut u8
     }
 }
 
-pub use relive_heap::{ALIGN, owns, usable};
+pub use relive_heap::{ALIGN, Cache, allocate_at_hand, owns, usable};

@@ -4,7 +4,7 @@
 //! Apart because these calls go another way than all others: they are made in the
 //! recording and in a replay, but neither noted nor looked for.
 
-use super::{Program, alone, images, is_on, memory, own_id, processes};
+use super::{Program, alone, heap, images, is_on, memory, own_id, processes};
 use crate::runtime::{self, Mode};
 use crate::thread;
 use relive_calls::Resolved;
@@ -57,6 +57,7 @@ fn pretended(number: usize, arguments: &[usize; 6]) -> isize {
 pub fn unseen<R>(operation: impl FnOnce() -> R) -> R {
     let Some(thread) = thread::current_if_known().filter(|_| is_on()) else { return operation() };
     let before = core::mem::replace(&mut thread.unseen, true);
+    heap::ask();
     let result = operation();
     thread.unseen = before;
     result
