@@ -79,11 +79,12 @@ pub(crate) struct RecordArgs {
     /// these; implies --environment.
     #[arg(long, value_name = "LEVEL", default_value = "sync", hide_possible_values = true)]
     pub(crate) level: Level,
-    /// Record again and again until nothing is left that races unordered; implies --level atomics
+    /// Record again and again until nothing is left that races unordered, or recordings replay; implies --level atomics
     ///
     /// Threads may hand over by plain loads and stores, of an atomic variable or of one that should be. Each recording is
     /// searched for such accesses, as `relive races` does, and the next one orders them, too. What was learnt is kept: later
-    /// recordings of the program at this level order it from the beginning. The last recording remains.
+    /// recordings of the program at this level order it from the beginning. It ends when two searches in a row find nothing
+    /// new, or four recordings in a row have replayed three times each. The last recording remains.
     #[arg(long)]
     pub(crate) learn: bool,
     /// Keep the values of matching environment variables out of the trace; may be repeated

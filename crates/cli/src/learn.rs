@@ -2,9 +2,14 @@
 //! that threads hand over by in a way that no recording orders.
 //!
 //! Apart from a single recording because it is made of recordings and of searches for races.
+//!
+//! What orders others is always taken in, and everything that races in a recording which does not replay. What races in
+//! one that replays is taken in as long as it is little: a program that hands over by something which is not known yet
+//! races in all its data. Some programs have new places to race at for longer than anybody waits; so it is enough, too,
+//! if several recordings in a row replay.
 
 use crate::message;
-use crate::races;
+use crate::races::{self, Lesson};
 use anyhow::{Result, bail};
 use relive_session::learnt::Learnt;
 use std::path::Path;
@@ -13,6 +18,10 @@ use std::path::Path;
 const ROUNDS_MAX: usize = 24;
 /// So many in a row must bring nothing new: what threads do depends on who comes first.
 const QUIET: usize = 2;
+/// Or so many in a row must replay, several times each.
+const REPLAYING: usize = 4;
+/// No more is taken in of what only races in a recording that replays.
+const RACING_MAX: usize = 256;
 
 /// Searches the recording in `folder`, and makes another one by `again` as long as that finds something.
 pub(crate) fn until_ordered(
@@ -21,27 +30,96 @@ pub(crate) fn until_ordered(
     quiet: bool,
     mut again: impl FnMut(&Learnt) -> Result<()>,
 ) -> Result<()> {
-    let mut still = 0;
-    for _ in 1..ROUNDS_MAX {
-        let new = learnt.add(races::learn(folder)?);
-        still = if new == 0 { still + 1 } else { 0 };
-        if still == QUIET {
-            return Ok(());
-        }
+    let again = |learnt: &Learnt, new| {
         if new > 0 && !quiet {
             message::say(format_args!(
                 "{new} more accesses race or order others; recording again with {}",
                 learnt.count()
             ));
         }
-        again(learnt)?;
-    }
-    if learnt.add(races::learn(folder)?) > 0 {
+        again(learnt)
+    };
+    if !lessons(learnt, || races::learn(folder), again)? {
         bail!(
             "learn from {}: after {ROUNDS_MAX} recordings there are still new accesses that race; give the program \
-               less to do",
+             less to do",
             folder.display()
         );
     }
     Ok(())
+}
+
+/// Takes in what `search` finds, and has a recording made by `again`, which is told how much was new, until it is enough.
+/// `false` if it never was.
+fn lessons(
+    learnt: &mut Learnt,
+    mut search: impl FnMut() -> Result<Lesson>,
+    mut again: impl FnMut(&Learnt, usize) -> Result<()>,
+) -> Result<bool> {
+    let (mut still, mut replaying) = (0, 0);
+    for round in 1..=ROUNDS_MAX {
+        let Lesson { accesses, ordering, replays } = search()?;
+        let taken = ordering || !replays || accesses.len() <= RACING_MAX;
+        let new = if taken { learnt.add(accesses) } else { 0 };
+        still = if new == 0 { still + 1 } else { 0 };
+        replaying = if replays { replaying + 1 } else { 0 };
+        if still == QUIET || replaying == REPLAYING || round == ROUNDS_MAX && (new == 0 || replays) {
+            return Ok(true);
+        }
+        if round < ROUNDS_MAX {
+            again(learnt, new)?;
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lesson, RACING_MAX, ROUNDS_MAX, lessons};
+    use relive_session::learnt::Learnt;
+
+    /// How many recordings there are with such lessons, by their number, what they leave, and whether that is enough.
+    fn check(lesson: impl Fn(usize) -> Lesson) -> (usize, usize, bool) {
+        let (mut learnt, mut searched, mut recorded) = (Learnt::default(), 0, 1);
+        let search = || {
+            searched += 1;
+            Ok(lesson(searched))
+        };
+        let again = |_: &_, _| {
+            recorded += 1;
+            Ok(())
+        };
+        let enough = lessons(&mut learnt, search, again).unwrap();
+        (recorded, learnt.count(), enough)
+    }
+
+    fn lesson(accesses: std::ops::Range<usize>, ordering: bool, replays: bool) -> Lesson {
+        Lesson { accesses: accesses.map(|place| [1, place as u64]).collect(), ordering, replays }
+    }
+
+    #[test]
+    fn two_recordings_that_bring_nothing_new_are_enough() {
+        assert_eq!(check(|round| lesson(0..round.min(3), true, false)), (5, 3, true));
+    }
+
+    #[test]
+    fn so_are_four_that_replay_in_a_row() {
+        assert_eq!(check(|round| lesson(0..round, true, round > 2 && round != 4)), (8, 8, true));
+    }
+
+    #[test]
+    fn what_brings_something_new_each_time_has_an_end() {
+        assert_eq!(check(|round| lesson(0..round, false, false)), (ROUNDS_MAX, ROUNDS_MAX, false));
+        let last = |round| lesson(0..round, false, round == ROUNDS_MAX);
+        assert_eq!(check(last), (ROUNDS_MAX, ROUNDS_MAX, true));
+    }
+
+    #[test]
+    fn much_that_only_races_is_learnt_where_it_does_not_replay() {
+        let much = RACING_MAX + 1;
+        assert_eq!(check(|_| lesson(0..much, false, true)), (2, 0, true));
+        assert_eq!(check(|_| lesson(0..much - 1, false, true)), (3, much - 1, true));
+        assert_eq!(check(|_| lesson(0..much, false, false)), (3, much, true));
+        assert_eq!(check(|_| lesson(0..much, true, true)), (3, much, true));
+    }
 }

@@ -58,8 +58,19 @@ pub(crate) fn in_recording(folder: &Path, quiet: bool) -> Result<u8> {
     Ok(status(&report))
 }
 
+/// What a recording could have ordered.
+#[derive(Debug)]
+pub(crate) struct Lesson {
+    /// The accesses.
+    pub(crate) accesses: Vec<[u64; 2]>,
+    /// Threads hand over by them. Else they may just race.
+    pub(crate) ordering: bool,
+    /// The recording replays as it is.
+    pub(crate) replays: bool,
+}
+
 /// The accesses that the recording in `folder` could have ordered, and should have.
-pub(crate) fn learn(folder: &Path) -> Result<Vec<[u64; 2]>> {
+pub(crate) fn learn(folder: &Path) -> Result<Lesson> {
     let options = RacesArgs::of_recording(true);
     let allow = Allow { rebuilt: false, processor: false };
     let replayer = Replayer::open(folder, &embedded::runtime()?, allow)?;
@@ -70,7 +81,7 @@ pub(crate) fn learn(folder: &Path) -> Result<Vec<[u64; 2]>> {
             let message = "ended by a signal while it looked for accesses to order".to_owned();
             Err(ExitWith { code: ended_by(signal), message }.into())
         }
-        None => Ok(hunt.learnt),
+        None => Ok(Lesson { accesses: hunt.learnt, ordering: hunt.ordering, replays: hunt.replays }),
     }
 }
 

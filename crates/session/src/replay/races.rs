@@ -63,14 +63,21 @@ pub struct Hunt {
     pub interrupted: Option<i32>,
     /// The accesses to what races, or what is a synchronisation variable, which the recording could have ordered.
     pub learnt: Vec<[u64; 2]>,
+    /// Whether threads hand over by those. Else they may just race.
+    pub ordering: bool,
+    /// Whether the recording replays as it is, where that was asked.
+    pub replays: bool,
     pub(super) watched: Lines,
 }
+
+/// So often must a recording replay of which nothing but what orders others is to be learnt.
+const ALONE: usize = 3;
 
 impl Hunt {
     /// The user ended it by this signal before anything was found.
     fn nothing(signal: i32) -> Self {
         let (found, watched) = (RawReport::default(), Lines::default());
-        Self { found, interrupted: Some(signal), learnt: Vec::new(), watched }
+        Self { found, interrupted: Some(signal), learnt: Vec::new(), ordering: false, replays: false, watched }
     }
 }
 
@@ -87,7 +94,8 @@ impl Replayer {
         tell: &mut dyn FnMut(Pass),
     ) -> Result<Hunt, ReplayError> {
         let folder = Scratch::new().map_err(ReplayError::Races)?;
-        let alone = if besides.accesses { self.alone(tell)? } else { Alone::Unknown };
+        let times = if besides.ordering_first { ALONE } else { 1 };
+        let alone = if besides.accesses { self.alone(times, tell)? } else { Alone::Unknown };
         match alone {
             Alone::Diverges { in_vain } => self.instrument.in_vain = in_vain,
             Alone::Interrupted(signal) => return Ok(Hunt::nothing(signal)),
@@ -113,8 +121,9 @@ impl Replayer {
         } else {
             None
         };
+        let replays = matches!(alone, Alone::AsRecorded);
         let ordering = match ordering {
-            Some(hunt) if besides.ordering_first || hunt.interrupted.is_some() => return Ok(hunt),
+            Some(hunt) if besides.ordering_first || hunt.interrupted.is_some() => return Ok(Hunt { replays, ..hunt }),
             other => other.map(|hunt| hunt.learnt),
         };
         let wanted = bytes > 0 || besides.accesses && !lines.variables.is_empty();
@@ -130,7 +139,8 @@ impl Replayer {
         let learnt = ordering.unwrap_or(folder.learnt().map_err(ReplayError::Races)?);
         // What replays as it is needs no more order, which would make later recordings slower.
         let learns = besides.ordering_first || matches!(alone, Alone::Diverges { .. });
-        Ok(Hunt { found, interrupted, learnt: if learns { learnt } else { Vec::new() }, watched })
+        let (ordering, learnt) = (false, if learns { learnt } else { Vec::new() });
+        Ok(Hunt { found, interrupted, learnt, ordering, replays, watched })
     }
 
     /// The second replay, and again where debug information or the user says of racing bytes that they are atomic: what they order is

@@ -50,12 +50,19 @@ impl Replayer {
         let learnt = folder.learnt().map_err(ReplayError::Races)?;
         let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
         let is_new = Learnt::from_manifest(&self.recording.manifest.accesses).add(learnt.iter().copied()) > 0;
-        Ok((is_new || interrupted.is_some()).then_some(Hunt { found, interrupted, learnt, watched }))
+        Ok((is_new || interrupted.is_some()).then_some(Hunt {
+            found,
+            interrupted,
+            learnt,
+            ordering: true,
+            replays: false,
+            watched,
+        }))
     }
 
-    /// What a replay does in which nobody looks for races: that a thread waits in vain it shows within seconds; one in which a
-    /// thread may be slow for other reasons takes minutes.
-    pub(super) fn alone(&self, tell: &mut dyn FnMut(Pass)) -> Result<Alone, ReplayError> {
+    /// What so many replays do in which nobody looks for races, up to one that diverges: that a thread waits in vain it shows
+    /// within seconds; one in which a thread may be slow for other reasons takes minutes.
+    pub(super) fn alone(&self, times: usize, tell: &mut dyn FnMut(Pass)) -> Result<Alone, ReplayError> {
         let rule = self.first_rule();
         if self.recording.manifest.level != Level::Atomics {
             return Ok(Alone::Unknown);
@@ -64,10 +71,13 @@ impl Replayer {
             return Ok(Alone::AsRecorded);
         }
         tell(Pass::Plain);
-        match self.run(&rule, Some(&mut io::sink()))?.ending {
-            Ending::Diverged(report) => Ok(Alone::Diverges { in_vain: report.in_vain }),
-            Ending::Interrupted(signal) => Ok(Alone::Interrupted(signal)),
-            _ => Ok(Alone::AsRecorded),
+        for _ in 0..times {
+            match self.run(&rule, Some(&mut io::sink()))?.ending {
+                Ending::Diverged(report) => return Ok(Alone::Diverges { in_vain: report.in_vain }),
+                Ending::Interrupted(signal) => return Ok(Alone::Interrupted(signal)),
+                _ => {}
+            }
         }
+        Ok(Alone::AsRecorded)
     }
 }
