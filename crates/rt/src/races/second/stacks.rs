@@ -19,7 +19,8 @@ pub(super) const RSP: usize = 4;
 pub(super) const LOCK_WORDS: usize = 384;
 /// Words of all stacks together: 32 MiB. Of those beyond only the instruction is kept.
 const WORDS_MAX: usize = 4 << 20;
-/// So many stacks must be asked for before it is worth looking again for those that nobody has any more.
+/// So many stacks must be asked for before it is worth looking for those that nobody has any more, and twice as many each
+/// time that this does not free an eighth of the room: a look goes through all of them.
 const LOOK_AGAIN: u32 = 1024;
 /// Words of registers.
 const REGISTERS: usize = 8;
@@ -32,8 +33,9 @@ pub(super) struct Stacks {
     known: BTreeMap<Way, Stack>,
     /// Words of all of these.
     words: usize,
-    /// How often there was no room since room was last looked for.
-    refused: u32,
+    /// How often there may be no room before room is looked for, and before the time after that.
+    patience: u32,
+    next: u32,
     code: Code,
 }
 
@@ -42,7 +44,7 @@ type Way = (u64, u64, u64, usize);
 
 impl Stacks {
     pub(super) fn new() -> Self {
-        Self { known: BTreeMap::new(), words: 0, refused: 0, code: Code::default() }
+        Self { known: BTreeMap::new(), words: 0, patience: 0, next: LOOK_AGAIN, code: Code::default() }
     }
 
     /// Other files may be mapped from here on.
@@ -82,10 +84,15 @@ impl Stacks {
         if self.words + words <= WORDS_MAX {
             return true;
         }
-        self.refused += 1;
-        if self.refused % LOOK_AGAIN == 1 {
+        if let Some(left) = self.patience.checked_sub(1) {
+            self.patience = left;
+        } else {
+            let before = self.words;
             self.known.retain(|_, stack| Arc::strong_count(stack) > 1);
             self.words = self.known.values().map(|stack| stack.len()).sum();
+            self.next =
+                if before - self.words < WORDS_MAX / 8 { (self.next * 2).min(64 * LOOK_AGAIN) } else { LOOK_AGAIN };
+            self.patience = self.next;
         }
         self.words + words <= WORDS_MAX
     }
@@ -232,7 +239,7 @@ mod tests {
         let kept: Vec<_> = (1..=2 * room as u64).map(&mut at).collect();
         assert_eq!(kept.iter().filter(|stack| is_whole(stack)).count(), room);
         drop(kept);
-        let again: Vec<_> = (0..2000).map(|n| at(u64::MAX - n)).collect();
+        let again: Vec<_> = (0..2 * room as u64).map(|n| at(u64::MAX - n)).collect();
         assert!(again.iter().any(is_whole), "what nobody has any more makes room");
     }
 }
