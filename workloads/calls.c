@@ -1,6 +1,8 @@
-// What one cheap system call costs: `calls` prints nanoseconds for each of many getppid.
+// What one cheap operation costs: `calls` prints nanoseconds for each of many.
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,18 +13,59 @@ static double now(void)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-// -n CALLS
-int main(int argc, char **argv)
+static void ask(long calls)
 {
-    long calls = 1000000;
-    int option;
-    while ((option = getopt(argc, argv, "n:")) != -1) {
-        if (option == 'n')
-            calls = atol(optarg);
-    }
-    double start = now();
     for (long i = 0; i < calls; i++)
         (void)getppid();
-    printf("calls n=%ld ns=%.1f\n", calls, (now() - start) / (double)calls);
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock(long calls)
+{
+    for (long i = 0; i < calls; i++) {
+        pthread_mutex_lock(&mutex);
+        pthread_mutex_unlock(&mutex);
+    }
+}
+
+static void allocate(long calls)
+{
+    // Where the compiler does not see that nobody uses it.
+    void *volatile block;
+    for (long i = 0; i < calls; i++) {
+        block = malloc(40);
+        free(block);
+    }
+}
+
+static void *nothing(void *argument)
+{
+    return argument;
+}
+
+// -n CALLS -w OPERATION
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(long);
+    } operations[] = { { "getppid", ask }, { "lock", lock }, { "malloc", allocate } };
+    long calls = 1000000;
+    int option, which = 0;
+    while ((option = getopt(argc, argv, "n:w:")) != -1) {
+        if (option == 'n')
+            calls = atol(optarg);
+        for (int i = 0; option == 'w' && i < 3; i++)
+            if (strcmp(optarg, operations[i].name) == 0)
+                which = i;
+    }
+    // A process that never had a second thread locks without atomic instructions.
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, nothing, NULL) != 0 || pthread_join(thread, NULL) != 0)
+        return 1;
+    double start = now();
+    operations[which].run(calls);
+    printf("calls of=%s n=%ld ns=%.1f\n", operations[which].name, calls, (now() - start) / (double)calls);
     return 0;
 }

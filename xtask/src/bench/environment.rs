@@ -1,7 +1,7 @@
 //! What recording the environment costs: `cargo xtask bench --environment`.
 //!
 //! Apart from the kernels because these programs do little but ask the system:
-//! copying, searching, compiling, compressing, and one cheap call in a loop.
+//! copying, searching, compiling, compressing, and one cheap operation in a loop.
 
 mod server;
 
@@ -26,6 +26,8 @@ pub(super) struct Measured {
     name: &'static str,
     /// Median of native wall time in seconds, or nanoseconds a call.
     native: f64,
+    /// Whether it is of a call.
+    of_call: bool,
     /// Recorded over native.
     record: Option<Estimate>,
     /// Replayed over native.
@@ -50,12 +52,16 @@ fn cases(place: &Place, small: bool) -> Vec<Case> {
     let source = crate::run::root().join("workloads/lu.c");
     let calls = place.programs.join("calls");
     let text = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    let calls = calls.display().to_string();
+    let many = |name, operation, count: u32| Case {
+        name,
+        command: text(&[&calls, "-w", operation, "-n", &(if small { count / 10 } else { count }).to_string()]),
+        field: Some("ns"),
+    };
     let mut cases = vec![
-        Case {
-            name: "getppid",
-            command: text(&[&calls.display().to_string(), "-n", if small { "100000" } else { "1000000" }]),
-            field: Some("ns"),
-        },
+        many("getppid", "getppid", 1_000_000),
+        many("lock and unlock", "lock", 20_000_000),
+        many("malloc and free", "malloc", 20_000_000),
         Case {
             name: "cp",
             command: text(&["cp", &format!("{scratch}/large"), &format!("{scratch}/copy")]),
@@ -106,6 +112,7 @@ fn one(place: &Place, case: &Case, options: &Options) -> Measured {
     Measured {
         name: case.name,
         native: super::statistics::median(&native),
+        of_call: case.field.is_some(),
         record: estimate(&ratios(&recorded, &native)),
         replay: estimate(&ratios(&replayed, &native)),
         trace_bytes,
@@ -145,8 +152,7 @@ pub(super) fn markdown(measured: &[Measured], machine: &str) -> String {
         _ => "–".to_owned(),
     };
     for row in measured {
-        let native =
-            if row.name == "getppid" { format!("{:.0} ns", row.native) } else { format!("{:.3} s", row.native) };
+        let native = if row.of_call { format!("{:.1} ns", row.native) } else { format!("{:.3} s", row.native) };
         let trace = row.trace_bytes as f64 / f64::from(1 << 20);
         let (record, replay) = (show(&row.record), show(&row.replay));
         let _ = writeln!(text, "| {} | {native} | {record} | {replay} | {trace:.1} MiB |", row.name);
