@@ -141,6 +141,15 @@ macro_rules! cleared {
     };
 }
 
+/// Back on the program's stack, where rbp is.
+macro_rules! returned {
+    () => {
+        "mov rsp, rbp
+         mov r10, [rip + relive_tls_slot@gottpoff]
+         mov qword ptr fs:[r10 + {outer}], 0"
+    };
+}
+
 /// Calls what r11 says with the arguments as they are, aside if the thread has a stack there and is not on it; registers are
 /// clear then afterwards, but for the result's two. For assembly: takes r10 and rax besides.
 ///
@@ -166,9 +175,7 @@ pub unsafe extern "C-unwind" fn through() {
         "mov rsp, rax",
         "xor eax, eax",
         "call r11",
-        "mov rsp, rbp",
-        "mov r10, [rip + relive_tls_slot@gottpoff]",
-        "mov qword ptr fs:[r10 + {outer}], 0",
+        returned!(),
         cleared!(),
         "pop rbp",
         ".cfi_remember_state",
@@ -198,9 +205,7 @@ pub unsafe extern "C" fn back() {
         ".cfi_startproc",
         ".cfi_def_cfa rbp, 16",
         ".cfi_offset rbp, -16",
-        "mov rsp, rbp",
-        "mov r10, [rip + relive_tls_slot@gottpoff]",
-        "mov qword ptr fs:[r10 + {outer}], 0",
+        returned!(),
         cleared!(),
         "xor edx, edx",
         "pop rbp",
@@ -221,9 +226,7 @@ pub unsafe extern "C" fn back_at_hand() {
         ".cfi_startproc",
         ".cfi_def_cfa rbp, 16",
         ".cfi_offset rbp, -16",
-        "mov rsp, rbp",
-        "mov r10, [rip + relive_tls_slot@gottpoff]",
-        "mov qword ptr fs:[r10 + {outer}], 0",
+        returned!(),
         "pop rbp",
         ".cfi_def_cfa rsp, 8",
         "jmp {at_hand}",

@@ -70,7 +70,7 @@ pub struct Hunt {
     pub(super) watched: Lines,
 }
 
-/// So often must a recording replay of which nothing but what orders others is to be learnt.
+/// So often a recording must replay, where the search decides whether another one is made.
 const ALONE: usize = 3;
 
 impl Hunt {
