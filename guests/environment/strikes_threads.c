@@ -8,7 +8,7 @@
 #include <time.h>
 #include <ucontext.h>
 
-enum { KEPT = 100, MOST = 8 };
+enum { KEPT = 100, MOST = 8, FORKED = 300 };
 
 struct strike {
     unsigned long place;
@@ -113,6 +113,23 @@ __attribute__((noinline)) static unsigned long in_library(struct worker *own)
     return sum + own->counter;
 }
 
+// A child that goes where others are struck while watches there come and go.
+static unsigned long fork_one(struct worker *own, unsigned long its_rounds)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        own->counter = 0;
+        rounds = its_rounds;
+        _exit((int)(in_memory(own) & 0x3F));
+    }
+    int status;
+    must_be(child > 0);
+    while (waitpid(child, &status, 0) != child)
+        must_be(errno == EINTR);
+    must_be(WIFEXITED(status));
+    return (unsigned long)WEXITSTATUS(status);
+}
+
 static void *compute(void *argument)
 {
     struct worker *own = self = argument;
@@ -123,6 +140,11 @@ static void *compute(void *argument)
         event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
         must_be(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
         must_be(timer_settime(timer, 0, &every, NULL) == 0);
+    }
+    if (!strcmp(clock_name, "forks") && own->number == 0) {
+        for (int i = 0; i < FORKED; i++)
+            own->result += fork_one(own, 10);
+        return NULL;
     }
     int which = strcmp(what, "mixed") ? -1 : own->number % 4;
     if (!strcmp(what, "registers") || which == 0)
@@ -138,20 +160,8 @@ static void *compute(void *argument)
     if (!strcmp(clock_name, "own"))
         must_be(timer_delete(timer) == 0);
     // Some leave while others are still awaiting theirs.
-    if (!strcmp(clock_name, "fork") && own->number % 2 == 0) {
-        pid_t child = fork();
-        if (child == 0) {
-            own->counter = 0;
-            rounds /= 4;
-            _exit((int)(in_memory(own) & 0x3F));
-        }
-        int status;
-        must_be(child > 0);
-        while (waitpid(child, &status, 0) != child)
-            must_be(errno == EINTR);
-        must_be(WIFEXITED(status));
-        own->result += (unsigned long)WEXITSTATUS(status);
-    }
+    if (!strcmp(clock_name, "fork") && own->number % 2 == 0)
+        own->result += fork_one(own, rounds / 4);
     return NULL;
 }
 
@@ -179,7 +189,7 @@ int main(int argc, char **arguments)
     int count = atoi(arguments[3]);
     rounds = (unsigned long)atol(arguments[4]);
     must_be(count <= MOST);
-    int profiles = !strcmp(clock_name, "prof") || !strcmp(clock_name, "fork");
+    int profiles = !strcmp(clock_name, "prof") || !strncmp(clock_name, "fork", 4);
     struct itimerval timer = { { 0, 13000 }, { 0, 13000 } }, none = { { 0, 0 }, { 0, 0 } };
     struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
     must_be(sigaction(profiles ? SIGPROF : SIGUSR1, &action, NULL) == 0);

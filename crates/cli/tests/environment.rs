@@ -394,6 +394,7 @@ fn signals_strike_threads_that_compute_together_where_they_did() {
         &["short", "kill", "3", "20000"],
         &["memory", "prof", "3", "30000"],
         &["memory", "fork", "4", "20000"],
+        &["memory", "forks", "3", "30000"],
     ] {
         check(true, guest_with("strikes_threads", arguments));
     }

@@ -132,6 +132,8 @@ pub struct Interrupted {
     pub result: i64,
     /// Its first three arguments.
     pub arguments: [u64; 3],
+    /// Its number, if the thread is about to make it, or to make it again.
+    pub number: Option<u64>,
 }
 
 impl Context {
@@ -237,13 +239,13 @@ impl Context {
         unsafe {
             if place.read_unaligned() == SYSCALL {
                 // The kernel winds back to the instruction what it will restart.
-                return Some(Interrupted { finished: false, result: 0, arguments });
+                return Some(Interrupted { finished: false, result: 0, arguments, number: Some(rax as u64) });
             }
             if place.addr().is_multiple_of(4096) || place.cast::<u8>().sub(2).cast::<[u8; 2]>().read() != SYSCALL {
                 return None;
             }
         }
-        Some(Interrupted { finished: rax != EINTR, result: rax, arguments })
+        Some(Interrupted { finished: rax != EINTR, result: rax, arguments, number: None })
     }
 }
 
@@ -383,8 +385,29 @@ pub fn own_code() -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Info, is_blocked, is_own_code, queue};
+    use super::{Context, Info, Interrupted, RAX, RDI, RIP, SYSCALL, is_blocked, is_own_code, queue};
     use crate::syscall;
+
+    #[test]
+    fn a_call_that_is_about_to_be_made_has_its_number() {
+        // At a page's first byte nothing is read.
+        #[repr(align(8))]
+        struct Code([u8; 5]);
+        let Code(code) = &Code([0x90, 0x90, SYSCALL[0], SYSCALL[1], 0x90]);
+        // SAFETY: plain data, of which zeros are some.
+        let mut context: Context = unsafe { core::mem::zeroed() };
+        let mut at = |place: usize, rax: i64| {
+            (context.registers[RIP], context.registers[RAX]) = ((code.as_ptr().addr() + place) as u64, rax as u64);
+            context.registers[RDI] = 7;
+            // SAFETY: there is code before and behind it.
+            unsafe { context.system_call() }
+        };
+        let arguments = [7, 0, 0];
+        assert_eq!(at(2, 15), Some(Interrupted { finished: false, result: 0, arguments, number: Some(15) }));
+        assert_eq!(at(4, -4), Some(Interrupted { finished: false, result: -4, arguments, number: None }));
+        assert_eq!(at(4, 15), Some(Interrupted { finished: true, result: 15, arguments, number: None }));
+        assert_eq!(at(3, 15), None);
+    }
 
     #[test]
     fn knows_its_own_code() {

@@ -90,6 +90,8 @@ pub mod number {
     pub const TKILL: usize = 200;
     pub const TIME: usize = 201;
     pub const FUTEX: usize = 202;
+    /// What the kernel makes of an interrupted call that it restarts with the time that is left.
+    pub const RESTART_SYSCALL: usize = 219;
     pub const SEMTIMEDOP: usize = 220;
     pub const TIMER_CREATE: usize = 222;
     pub const TIMER_SETTIME: usize = 223;

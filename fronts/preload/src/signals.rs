@@ -25,6 +25,7 @@ use relive_rt::{Mode, mode, replay, runtime};
 use relive_sys::dispatch::is_program_call;
 use relive_sys::signal::{Context, Info, Interrupted, SI_TKILL, is_own_code};
 use relive_sys::sites::is_piece;
+use relive_sys::syscall::number::{FUTEX, RESTART_SYSCALL};
 use relive_sys::trampoline::Frame;
 use relive_sys::{aside, tls, trampoline};
 
@@ -175,12 +176,17 @@ fn is_in_front(place: usize, call: Interrupted) -> bool {
     const LONGEST: usize = 64;
     const FUTEX_COMMANDS: u64 = 0x7F;
     const FUTEX_WAITS: [u64; 4] = [0, 6, 9, 13];
+    const NUMBERS: [u64; 2] = [FUTEX as u64, RESTART_SYSCALL as u64];
     let top = tls::get::<{ tls::FRAMES }>() as *const Frame;
     // SAFETY: null or a watched frame of this thread, which is still on its stack.
     let unwound = if top.is_null() { None } else { unsafe { (*top).unwound } };
     let points = [cancel::unwound as *const (), condition::unwound as *const ()];
     if unwound.is_some_and(|f| points.contains(&(f as *const ()))) {
         return true;
+    }
+    // The end of a handler has no arguments: what stands in their registers may look like those of a futex.
+    if call.number.is_some_and(|number| !NUMBERS.contains(&number)) {
+        return false;
     }
     let by_hand = real::at::system_call.address();
     FUTEX_WAITS.contains(&(call.arguments[1] & FUTEX_COMMANDS)) && !(by_hand..by_hand + LONGEST).contains(&place)

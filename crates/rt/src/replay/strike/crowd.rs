@@ -9,12 +9,16 @@
 //!
 //! Old code is used again once no thread can be in it any more: each has had an
 //! event since, or waits in our own.
+//!
+//! Another thread may fork in the middle of a change. The child has whatever was
+//! written by then, so what is about to be changed is noted before.
 
 use super::Table;
 use super::retired::Ring;
 use super::trap::on_trap;
 use crate::environment::read_memory;
 use core::ops::Range;
+use core::sync::atomic::{Ordering, compiler_fence};
 use relive_sys::decode::Instruction;
 use relive_sys::passage::site::{self, Ask, BYTES, COPY_BYTES, INSTRUCTIONS};
 use relive_sys::passage::{self, JUMP_BYTES, STUBS};
@@ -43,6 +47,8 @@ pub(super) struct Site {
 #[derive(Debug)]
 pub(super) struct Crowd {
     sites: [Site; STUBS],
+    /// Whose code is being changed, for a child that is forked meanwhile.
+    changing: Site,
     retired: Ring,
 }
 
@@ -80,6 +86,25 @@ impl Site {
         })
     }
 
+    /// Becomes `other` in such a way that a child that is forked meanwhile finds a whole one or none.
+    fn become_whole(&mut self, other: &Self) {
+        self.entry = 0;
+        compiler_fence(Ordering::SeqCst);
+        *self = Self { entry: 0, ..*other };
+        compiler_fence(Ordering::SeqCst);
+        self.entry = other.entry;
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// In a process that has no other thread: its code as it was, whatever part of a change is done.
+    fn undo(&self) {
+        let (mut found, length) = ([0; BYTES], self.length());
+        if read_memory(self.entry, &mut found[..length]) {
+            // SAFETY: the code is what stood there before.
+            unsafe { site::change(self.entry, &self.starts[..=self.count], &found[..length], &self.before[..length]) };
+        }
+    }
+
     /// Instructions from `entry` on, up to `end` at least.
     fn decode(entry: usize, end: usize, before: &[u8; BYTES]) -> Option<Self> {
         let mut site = Self { entry, before: *before, now: *before, ..NO_SITE };
@@ -98,7 +123,7 @@ impl Site {
 
 impl Crowd {
     #[expect(clippy::large_stack_arrays, reason = "what a static begins with")]
-    pub(super) const NONE: Self = Self { sites: [NO_SITE; STUBS], retired: Ring::EMPTY };
+    pub(super) const NONE: Self = Self { sites: [NO_SITE; STUBS], changing: NO_SITE, retired: Ring::EMPTY };
 
     /// What stood where code is changed now: addresses, lengths, bytes.
     pub(super) fn patches(&self) -> impl Iterator<Item = [u64; 3]> + '_ {
@@ -191,22 +216,20 @@ impl Table {
         // Those that are left, if the launcher did not answer, strike when they come to their next operation.
         self.strikes.iter_mut().filter(|s| s.site == Some(own)).for_each(|s| s.site = None);
         let (starts, length) = (&site.starts[..=site.count], site.length());
+        self.crowd.changing.become_whole(&site);
         // SAFETY: the handler of traps looks at this table, which is locked; the code is what stood there before.
         unsafe { site::change(site.entry, starts, &site.now[..length], &site.before[..length]) };
         self.crowd.retired.add(&site);
-        self.crowd.sites[own] = NO_SITE;
+        self.crowd.sites[own].become_whole(&NO_SITE);
+        self.crowd.changing.become_whole(&NO_SITE);
     }
 
     /// Takes everything away, in a process that has no other thread.
     pub(super) fn clear(&mut self) {
-        for own in 0..STUBS {
-            let site = self.crowd.sites[own];
-            if site.entry != 0 {
-                let (starts, length) = (&site.starts[..=site.count], site.length());
-                // SAFETY: as in `part`.
-                unsafe { site::change(site.entry, starts, &site.now[..length], &site.before[..length]) };
-                self.crowd.sites[own] = NO_SITE;
-            }
+        let Crowd { sites, changing, .. } = &mut self.crowd;
+        for site in sites.iter_mut().chain([changing]).filter(|site| site.entry != 0) {
+            site.undo();
+            *site = NO_SITE;
         }
         self.strikes.iter_mut().for_each(|s| s.site = None);
         self.crowd.retired.forget();
@@ -279,23 +302,26 @@ impl Table {
             from[at..at + other.length()].copy_from_slice(&other.now[..other.length()]);
         }
         let (starts, length) = (&site.starts[..=site.count], site.length());
+        self.crowd.changing.become_whole(site);
         // SAFETY: the handler of traps looks at this table, which is locked, and finds each start.
         let changed = unsafe { site::change(site.entry, starts, &from[..length], &site.now[..length]) };
         if !changed {
             // SAFETY: as above; where it could not be changed, it can't be changed back either.
             unsafe { site::change(site.entry, starts, &site.now[..length], &from[..length]) };
+            self.crowd.changing.become_whole(&NO_SITE);
             return None;
         }
         for other in (0..STUBS).filter(|&other| joined[other]) {
             self.crowd.retired.add(&self.crowd.sites[other]);
-            self.crowd.sites[other] = NO_SITE;
+            self.crowd.sites[other].become_whole(&NO_SITE);
         }
-        self.crowd.sites[into] = *site;
+        self.crowd.sites[into].become_whole(site);
+        self.crowd.changing.become_whole(&NO_SITE);
         Some(())
     }
 
     fn find_base(&mut self, entry: usize, starts: &[u8]) -> Option<usize> {
-        let Crowd { sites, retired } = &mut self.crowd;
+        let Crowd { sites, retired, .. } = &mut self.crowd;
         if !retired.sweep() {
             return None;
         }
