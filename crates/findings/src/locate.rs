@@ -19,7 +19,9 @@ use crate::names::base_name;
 use crate::raw::{RawModule, RawReport, RawStack, Snapshot};
 use machine::{Origin, Registers};
 use modules::Modules;
+use std::ops::Range;
 use std::path::PathBuf;
+use tables::Tables;
 
 /// The same findings with whole modules, each once, and with addresses in place of snapshots. `relocated` is as in
 /// [`crate::Options`]. Frames of our own library are left out, and objects in it are none; modules that are whole and stacks that have addresses stay what they are.
@@ -72,6 +74,15 @@ impl Unwinder {
     /// Whether it is for these modules.
     pub fn is_for(&self, raw: &[RawModule]) -> bool {
         self.raw == raw
+    }
+
+    /// Of the file whose code is at `place`: the pieces of code that call frame information says are one function each, or
+    /// a part of one, by their addresses.
+    pub fn functions(&self, place: u64) -> Vec<Range<u64>> {
+        let Some(module) = self.modules.with_code(place) else { return Vec::new() };
+        let placed = |address: u64| address.wrapping_add(module.raw.bias);
+        let all = module.tables().into_iter().flat_map(Tables::functions);
+        all.map(|range| placed(range.start)..placed(range.end)).collect()
     }
 
     /// The callers of a snapshot's innermost frame, outwards, as far as they are known.

@@ -19,6 +19,7 @@ use relive_sys::start::OWN;
 use relive_trace::stand::{PATCHES, RANGES, RBP, RIP, RSP, Stand, Survey, WORDS_MAX, asks, state};
 use rustix::thread::futex;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use walk::Live;
 
@@ -68,16 +69,18 @@ fn look(survey: &Survey, pid: u32) -> Option<Answer> {
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     let stand = Stand::new(&words)?;
     let crowded = survey.asks.load(Relaxed) == asks::CROWDED;
-    let (mut live, seen) = walk::from(&stand, &memory, &callers(&stand, &memory));
+    let (callers, functions) = around(&stand, &memory);
+    let (mut live, seen) = walk::from(&stand, &memory, &callers);
+    let known = apart::Known::new(&memory, seen, functions, stand.register(RIP));
     live.forget(|index| is_ours(stand.register(index)));
     let at = [0, 1].map(|i| survey.apart[i].load(Relaxed));
-    let apart = apart::find(&memory, stand.register(RIP), at, &seen, crowded);
+    let apart = apart::find(&memory, stand.register(RIP), at, &known, crowded);
     let ranges = ranges(&stand, &live, crowded);
     Some(Answer { live, apart, ranges })
 }
 
-/// Who waits for the function in which a stand point is, outwards.
-fn callers(stand: &Stand<'_>, memory: &Memory) -> Vec<Waiting> {
+/// Who waits for the function in which a stand point is, outwards; and the functions of its file.
+fn around(stand: &Stand<'_>, memory: &Memory) -> (Vec<Waiting>, Vec<Range<u64>>) {
     const RBX: usize = 11;
     let stack = stand.register(RSP);
     let kept = stand.windows().find(|&(start, _, words)| (start..start + words.len() as u64 * 8).contains(&stack));
@@ -86,9 +89,9 @@ fn callers(stand: &Stand<'_>, memory: &Memory) -> Vec<Waiting> {
     let modules = memory.code();
     UNWINDER.with_borrow_mut(|known| {
         let fits = known.take().filter(|known| known.is_for(&modules));
-        known
-            .insert(fits.unwrap_or_else(|| Unwinder::new(modules)))
-            .waiting(&Snapshot { registers, words: words.to_vec() })
+        let unwinder = known.insert(fits.unwrap_or_else(|| Unwinder::new(modules)));
+        let waiting = unwinder.waiting(&Snapshot { registers, words: words.to_vec() });
+        (waiting, unwinder.functions(stand.register(RIP)))
     })
 }
 

@@ -11,6 +11,7 @@ use gimli::{
     UnwindSection, UnwindTableRow, Value,
 };
 use object::{Object, ObjectSection};
+use std::ops::Range;
 use std::path::Path;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -73,6 +74,12 @@ impl Tables {
     pub(super) fn find(&self, address: u64) -> Option<Place> {
         let apart = || self.debug_frame.find(address).map(Place::DebugFrame);
         self.eh_frame.find(address).map(Place::EhFrame).or_else(apart)
+    }
+
+    /// The pieces of code that have an entry each, by their addresses: functions, or parts of one.
+    pub(super) fn functions(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let of_program = if self.eh_frame.entries.is_empty() { &self.debug_frame } else { &self.eh_frame };
+        of_program.entries.iter().map(|entry| entry.start..entry.end)
     }
 
     /// The caller of the frame with these registers by an entry about `address`: the instruction, or the byte before

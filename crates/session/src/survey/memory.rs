@@ -48,6 +48,15 @@ fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
     })
 }
 
+/// A file of a process.
+#[derive(Debug)]
+pub(super) struct Module {
+    /// The mappings of its code.
+    pub(super) code: Range<u64>,
+    /// Its constants and tables, with their addresses.
+    pub(super) tables: Vec<(u64, Vec<u8>)>,
+}
+
 /// Code and memory to look at.
 #[derive(Debug)]
 pub(super) struct Memory {
@@ -89,14 +98,18 @@ impl Memory {
         bytes
     }
 
+    /// Code as a whole.
+    pub(super) fn read_all(&self, range: &Range<u64>) -> Vec<u8> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let got = self.file.as_ref().and_then(|file| file.read_at(&mut bytes, range.start).ok()).unwrap_or(0);
+        bytes.truncate(got);
+        self.undo(range.start, &mut bytes);
+        bytes
+    }
+
     /// A word at `address`.
     pub(super) fn word(&self, address: u64) -> Option<u64> {
         self.read(address, 8).first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-    }
-
-    /// The constants and tables of the file whose code is at `place`, with their addresses.
-    pub(super) fn tables_of_module(&self, place: u64) -> Vec<(u64, Vec<u8>)> {
-        self.find_tables(place).unwrap_or_default()
     }
 
     /// The mappings of files' code.
@@ -117,13 +130,14 @@ impl Memory {
         std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default()
     }
 
-    fn find_tables(&self, place: u64) -> Option<Vec<(u64, Vec<u8>)>> {
+    /// The module whose code is at `place`.
+    pub(super) fn module(&self, place: u64) -> Option<Module> {
         const NAMES: [&str; 4] = [".rodata", ".data.rel.ro", ".data", ".init_array"];
         let maps = self.maps();
-        let Mapping { range, offset, name: path, .. } = mappings(&maps).find(|it| it.range.contains(&place))?;
+        let Mapping { range: code, offset, name: path, .. } = mappings(&maps).find(|it| it.range.contains(&place))?;
         let file = std::fs::read(path).ok()?;
         let file = object::File::parse(&*file).ok()?;
-        let in_file = place - range.start + offset;
+        let in_file = place - code.start + offset;
         let segment = file.segments().find(|segment| {
             let (start, size) = segment.file_range();
             (start..start + size).contains(&in_file)
@@ -139,7 +153,11 @@ impl Memory {
             bytes.truncate(got);
             Some((start, bytes))
         });
-        Some(read.collect())
+        let tables = read.collect();
+        // What was changed in rights is a mapping of its own.
+        let pieces = || mappings(&maps).filter(|it| it.name == path && it.rights.contains('x')).map(|it| it.range);
+        let code = pieces().map(|it| it.start).min()?..pieces().map(|it| it.end).max()?;
+        Some(Module { code, tables })
     }
 
     fn fetch(&self, start: u64) -> Vec<u8> {

@@ -125,8 +125,9 @@ fn a_jump_takes_whole_instructions_into_which_nothing_jumps() {
     let find_for = |code: &[u8], place: u64, at: [u64; 2], crowded: bool| {
         let mut words = code.to_vec();
         words.resize(256, 0x90);
-        let known = live(&words[place as usize..], &[]).1.into_iter().map(|ip| ip + place).collect();
-        apart::find(&Memory::of(CODE, &words), CODE + place, at, &known, crowded)
+        let (memory, seen) = (Memory::of(CODE, &words), live(&words[place as usize..], &[]).1);
+        let seen = seen.into_iter().map(|ip| ip + place).collect();
+        apart::find(&memory, CODE + place, at, &apart::Known::new(&memory, seen, Vec::new(), CODE + place), crowded)
     };
     let find = |code: &[u8], place: u64| find_for(code, place, AT, false);
     // 0: add rax, 1; cmp rax, rdx; jne 0b
