@@ -4,14 +4,16 @@
 //! Three questions, answered from the process's own code and memory: which
 //! registers and which memory can the program still see (`walk`), what else tells
 //! one passage from another (the windows that live pointers lead to), and what runs
-//! in the place of the instructions that a jump takes away (`apart`). Here, because
-//! the preloaded library has no disassembler.
+//! in the place of the instructions that a jump takes away (`apart`), if nothing else
+//! leads into them (`entered`). Here, because the preloaded library has no disassembler.
 
 mod apart;
+mod entered;
 mod memory;
 mod walk;
 
 use crate::processes;
+use entered::Known;
 use memory::{Memory, Patch};
 use relive_findings::locate::{Unwinder, Waiting};
 use relive_findings::raw::Snapshot;
@@ -71,7 +73,7 @@ fn look(survey: &Survey, pid: u32) -> Option<Answer> {
     let crowded = survey.asks.load(Relaxed) == asks::CROWDED;
     let (callers, functions) = around(&stand, &memory);
     let (mut live, seen) = walk::from(&stand, &memory, &callers);
-    let known = apart::Known::new(&memory, seen, functions, stand.register(RIP));
+    let known = Known::new(&memory, seen, functions, stand.register(RIP));
     live.forget(|index| is_ours(stand.register(index)));
     let at = [0, 1].map(|i| survey.apart[i].load(Relaxed));
     let apart = apart::find(&memory, stand.register(RIP), at, &known, crowded);

@@ -4,15 +4,18 @@
 //! Apart because the walk looks at code piece by piece, and each look at another
 //! process is a system call.
 
+use iced_x86::{Decoder, DecoderOptions, Instruction};
 use object::{Object, ObjectSection, ObjectSegment};
 use relive_findings::raw::RawModule;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 const PIECE: u64 = 256;
+/// Bytes of an instruction, at most.
+pub(super) const LONGEST: usize = 15;
 
 /// Changed code, and what stood there.
 #[derive(Clone, Copy, Debug)]
@@ -64,12 +67,13 @@ pub(super) struct Memory {
     file: Option<File>,
     patches: Vec<Patch>,
     pieces: RefCell<BTreeMap<u64, Vec<u8>>>,
+    module: OnceCell<Option<Module>>,
 }
 
 impl Memory {
     pub(super) fn open(pid: u32, patches: Vec<Patch>) -> Option<Self> {
         let file = File::open(format!("/proc/{pid}/mem")).ok()?;
-        Some(Self { pid, file: Some(file), patches, pieces: RefCell::default() })
+        Some(Self { pid, file: Some(file), patches, pieces: RefCell::default(), module: OnceCell::new() })
     }
 
     /// Nothing but these bytes.
@@ -80,7 +84,7 @@ impl Memory {
         for (index, piece) in bytes.chunks(PIECE as usize).enumerate() {
             pieces.insert(address + index as u64 * PIECE, piece.to_vec());
         }
-        Self { pid: 0, file: None, patches: Vec::new(), pieces: RefCell::new(pieces) }
+        Self { pid: 0, file: None, patches: Vec::new(), pieces: RefCell::new(pieces), module: OnceCell::new() }
     }
 
     /// Bytes at `address`; fewer, if there are not so many.
@@ -98,13 +102,18 @@ impl Memory {
         bytes
     }
 
-    /// Code as a whole.
+    /// A file's code, of which no piece is kept.
     pub(super) fn read_all(&self, range: &Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let got = self.file.as_ref().and_then(|file| file.read_at(&mut bytes, range.start).ok()).unwrap_or(0);
         bytes.truncate(got);
         self.undo(range.start, &mut bytes);
         bytes
+    }
+
+    /// The instruction at `place`; an invalid one, if there is none.
+    pub(super) fn instruction(&self, place: u64) -> Instruction {
+        Decoder::with_ip(64, &self.read(place, LONGEST), place, DecoderOptions::NONE).decode()
     }
 
     /// A word at `address`.
@@ -130,8 +139,12 @@ impl Memory {
         std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default()
     }
 
-    /// The module whose code is at `place`.
-    pub(super) fn module(&self, place: u64) -> Option<Module> {
+    /// The module whose code is at `place`: one is looked at.
+    pub(super) fn module(&self, place: u64) -> Option<&Module> {
+        self.module.get_or_init(|| self.find_module(place)).as_ref()
+    }
+
+    fn find_module(&self, place: u64) -> Option<Module> {
         const NAMES: [&str; 4] = [".rodata", ".data.rel.ro", ".data", ".init_array"];
         let maps = self.maps();
         let Mapping { range: code, offset, name: path, .. } = mappings(&maps).find(|it| it.range.contains(&place))?;

@@ -19,10 +19,7 @@ mod operands;
 
 use super::is_ours;
 use super::memory::Memory;
-use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
-    UsedMemory,
-};
+use iced_x86::{Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register, UsedMemory};
 use operands::{keeps_half, kernel_flags, number, reads, vector, writes};
 use relive_findings::locate::Waiting;
 use relive_trace::stand::{RIP, RSP, Stand};
@@ -38,7 +35,6 @@ const TURN: usize = 16;
 const CALLERS: usize = 16;
 /// Instructions within which a vector register must be used: most instructions on them read what means nothing, too.
 const NEAR: u32 = 48;
-const LONGEST: usize = 15;
 /// Index in the kernel's context by the processor's number of a register.
 const INDEX: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
 const STACK: usize = 4;
@@ -181,8 +177,7 @@ impl Walk<'_> {
                 return;
             }
             (self.left, state.steps) = (self.left - 1, state.steps + 1);
-            let bytes = self.memory.read(state.ip, LONGEST);
-            let next = Decoder::with_ip(64, &bytes, state.ip, DecoderOptions::NONE).decode();
+            let next = self.memory.instruction(state.ip);
             // What is behind a system call is another operation.
             if next.is_invalid() || next.mnemonic() == Mnemonic::Syscall || !self.step(&mut state, &next) {
                 return;

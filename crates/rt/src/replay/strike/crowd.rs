@@ -100,7 +100,7 @@ impl Site {
     fn undo(&self) {
         let (mut found, length) = ([0; BYTES], self.length());
         if read_memory(self.entry, &mut found[..length]) {
-            // SAFETY: the code is what stood there before.
+            // SAFETY: no other thread comes by, and nobody's code but the site's, as it stood there, is written.
             unsafe { site::change(self.entry, &self.starts[..=self.count], &found[..length], &self.before[..length]) };
         }
     }

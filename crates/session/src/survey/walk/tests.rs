@@ -1,7 +1,7 @@
 //! The walk over hand-made code.
 
-use super::super::apart;
 use super::super::memory::Memory;
+use super::super::{apart, entered};
 use super::{Live, from};
 use relive_findings::locate::Waiting;
 use relive_trace::stand::{MAGIC, RBP, RIP, RSP, Stand, WINDOWS_AT};
@@ -127,7 +127,7 @@ fn a_jump_takes_whole_instructions_into_which_nothing_jumps() {
         words.resize(256, 0x90);
         let (memory, seen) = (Memory::of(CODE, &words), live(&words[place as usize..], &[]).1);
         let seen = seen.into_iter().map(|ip| ip + place).collect();
-        apart::find(&memory, CODE + place, at, &apart::Known::new(&memory, seen, Vec::new(), CODE + place), crowded)
+        apart::find(&memory, CODE + place, at, &entered::Known::new(&memory, seen, Vec::new(), CODE + place), crowded)
     };
     let find = |code: &[u8], place: u64| find_for(code, place, AT, false);
     // 0: add rax, 1; cmp rax, rdx; jne 0b
