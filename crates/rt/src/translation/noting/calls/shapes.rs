@@ -301,19 +301,20 @@ impl<M: Memory> Done<'_, M> {
         }
     }
 
-    /// The token now ends where its delimiter was.
+    /// The token now ends where its delimiter was, if it had one: there is where the next one begins. What stands there by
+    /// now another thread may have written.
     fn separate(&mut self) -> Option<()> {
         let (place, token) = (self.argument(0), self.call.result);
         self.bytes(place, 8, Kind::Read);
         if token == 0 {
             return Some(());
         }
-        self.string(token, u64::MAX, Kind::Read)?;
-        self.string(self.argument(1), u64::MAX, Kind::Read)?;
         self.bytes(place, 8, Kind::Write);
-        let behind = self.memory.number(place, 8)?;
-        self.bytes(behind.saturating_sub(1), u64::from(behind != 0), Kind::Write);
-        Some(())
+        match self.memory.number(place, 8)? {
+            0 => self.string(token, u64::MAX, Kind::Read)?,
+            behind => self.delimited(token, behind),
+        }
+        self.string(self.argument(1), u64::MAX, Kind::Read)
     }
 
     fn token(&mut self) -> Option<()> {
@@ -328,13 +329,20 @@ impl<M: Memory> Done<'_, M> {
         if self.argument(0) != 0 {
             self.bytes(self.argument(0), token.wrapping_sub(self.argument(0)), Kind::Read);
         }
-        self.string(token, u64::MAX, Kind::Read)?;
-        self.string(self.argument(1), u64::MAX, Kind::Read)?;
-        let end = token.wrapping_add(self.memory.length(token, 1, u64::MAX)?);
-        if self.memory.number(place, 8)? != end {
-            self.bytes(end, 1, Kind::Write);
+        let next = self.memory.number(place, 8)?;
+        // The last one's end is where the next one would begin.
+        if self.memory.byte(next.wrapping_sub(1))? == 0 || self.memory.byte(next)? != 0 {
+            self.delimited(token, next);
+        } else {
+            self.bytes(token, next.wrapping_sub(token).saturating_add(1), Kind::Read);
         }
-        Some(())
+        self.string(self.argument(1), u64::MAX, Kind::Read)
+    }
+
+    /// A token whose delimiter, which became its end, stood before `behind`. Of two places one race is told: by the write.
+    fn delimited(&mut self, token: u64, behind: u64) {
+        self.bytes(behind.wrapping_sub(1), 1, Kind::Write);
+        self.bytes(token, behind.wrapping_sub(token), Kind::Read);
     }
 
     fn get(&mut self) -> Option<()> {

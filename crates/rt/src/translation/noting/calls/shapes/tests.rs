@@ -115,18 +115,22 @@ fn pointer(to: u64) -> [u8; 8] {
 fn tokens_end_where_their_delimiters_were() {
     let with = |text: &[u8], pointer: [u8; 8]| Text([text, &pointer].concat());
     let memory = with(b"ab\0c\0,\0\0", pointer(3));
-    let expected = [read(8..16), read(0..3), read(5..7), written(8..16), written(2..3)];
+    let expected = [read(8..16), written(8..16), written(2..3), read(0..3), read(5..7)];
     assert_eq!(told_in(&memory, "strsep", &[at(8), at(5)], at(0)), expected);
+    let memory = with(b"abcdc\0,\0", pointer(3));
+    assert_eq!(told_in(&memory, "strsep", &[at(8), at(6)], at(0))[..4], expected[..4], "somebody wrote over the end");
     let memory = with(b"ab\0c\0,\0\0", [0; 8]);
     assert_eq!(
         told_in(&memory, "strsep", &[at(8), at(5)], at(0)),
-        [read(8..16), read(0..3), read(5..7), written(8..16)],
+        [read(8..16), written(8..16), read(0..3), read(5..7)],
         "the last one"
     );
     assert_eq!(told_in(&memory, "strsep", &[at(8), at(5)], 0), [read(8..16)]);
     let memory = with(b",ab\0c,\0\0", pointer(4));
-    let expected = [written(8..16), read(0..1), read(1..4), read(5..7), written(3..4)];
+    let expected = [written(8..16), read(0..1), written(3..4), read(1..4), read(5..7)];
     assert_eq!(told_in(&memory, "strtok_r", &[at(0), at(5), at(8)], at(1)), expected);
+    let memory = with(b",abxc,\0\0", pointer(4));
+    assert_eq!(told_in(&memory, "strtok_r", &[at(0), at(5), at(8)], at(1)), expected, "somebody wrote over the end");
     let memory = with(b",ab\0c,\0\0", pointer(3));
     let expected = [read(8..16), written(8..16), read(1..4), read(5..7)];
     assert_eq!(told_in(&memory, "strtok_r", &[0, at(5), at(8)], at(1)), expected, "the last one");
