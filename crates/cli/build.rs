@@ -2,8 +2,9 @@
 //! `embedded.rs`, so that the `relive` binary is self-contained.
 //!
 //! Apart from the workspace build because they have no std, their own panic
-//! handlers and their own profile: they are built by a nested cargo into this
-//! script's own output folder. A packager can name finished ones in
+//! handlers and their own profile: they are built by a nested cargo, always
+//! the same way, and therefore into one folder for all profiles of the outer
+//! build (clippy, tests, release). A packager can name finished ones in
 //! `RELIVE_RUNTIME_LIBRARY` and `RELIVE_STARTER` instead.
 
 use std::collections::hash_map::DefaultHasher;
@@ -74,7 +75,7 @@ fn main() {
         println!("cargo:rerun-if-env-changed={}", part.finished);
         let file = match env::var_os(part.finished) {
             Some(finished) => PathBuf::from(finished),
-            None => build(&workspace, &out.join("runtime"), part),
+            None => build(&workspace, &shared(&out), part),
         };
         let bytes = fs::read(&file).unwrap_or_else(|e| panic!("cannot read {}: {e}", file.display()));
         let embedded = out.join(part.built);
@@ -97,6 +98,12 @@ fn watch(source: &Path) {
     } else if source.exists() {
         println!("cargo:rerun-if-changed={}", source.display());
     }
+}
+
+/// A folder beside those of the outer build's profiles: `out` is `…/target/PROFILE/build/PACKAGE/out`.
+/// A cargo that builds there keeps others waiting, and the next finds everything done.
+fn shared(out: &Path) -> PathBuf {
+    out.ancestors().nth(4).map_or_else(|| out.join("runtime"), |target| target.join("embedded"))
 }
 
 fn build(workspace: &Path, target: &Path, part: &Part) -> PathBuf {

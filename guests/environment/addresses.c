@@ -33,6 +33,10 @@ static void mappings(void)
     void *wanted = map((void *)0x123450000000, 4096, 0), *low = map(0, 4096, MAP_32BIT);
     printf("at wanted %p low %p next %p\n", wanted, low, map(0, 4096, 0));
     must_be((unsigned long)low < 0x80000000ul);
+    // A wish counts there, too, as long as all of it fits (SBCL dies if it does not).
+    void *wish = (void *)0x51000000, *beyond = map((void *)0x7ffff000, 8192, MAP_32BIT);
+    must_be(map(wish, 1 << 20, MAP_32BIT) == wish && (unsigned long)beyond <= 0x7fffe000ul);
+    printf("at beyond %p\n", beyond);
     // More than are remembered, every second one given back, all used again.
     enum { MANY = 3000 };
     static char *many[MANY];

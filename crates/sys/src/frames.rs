@@ -166,6 +166,17 @@ impl<'a> Known<'a> {
         (segment.flags & EXECUTABLE != 0).then(|| address - segment.address + segment.offset)
     }
 
+    /// The words of the file that are loaded to addresses which are multiples of theirs.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
+        const WORD: usize = 8;
+        let (bytes, functions) = (self.bytes(), self.functions.get().and_then(Option::as_ref));
+        let parts = functions.into_iter().flat_map(Functions::loaded).filter_map(move |segment| {
+            let from = segment.address.next_multiple_of(WORD) - segment.address;
+            bytes.get(segment.offset..segment.offset.checked_add(segment.in_file)?)?.get(from..)
+        });
+        parts.flat_map(|part| part.as_chunks::<WORD>().0).map(|word| u64::from_le_bytes(*word))
+    }
+
     fn look(&mut self, opcode: usize, anywhere: bool) -> Found {
         let bytes = self.bytes();
         let Some(functions) = self.functions.get_or_init(|| Functions::of(bytes)) else {

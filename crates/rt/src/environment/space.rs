@@ -152,7 +152,7 @@ impl Space {
                 return call(MMAP, arguments);
             };
             let at = |address: usize| call(MMAP, &with(arguments, [(0, address), (3, flags | MAP_FIXED_NOREPLACE)]));
-            if flags & MAP_32BIT == 0 && is_free_for_all(hint & !(PAGE - 1), bytes) {
+            if is_free_for_all(hint & !(PAGE - 1), bytes, flags & MAP_32BIT != 0) {
                 let found = at(hint & !(PAGE - 1));
                 if found >= 0 {
                     return found;
@@ -265,11 +265,12 @@ impl Space {
     }
 }
 
-/// Where the program may name an address: not where we, or what we hand out ourselves, may be one day.
-fn is_free_for_all(address: usize, bytes: usize) -> bool {
+/// Where the program may name an address: not where we, or what we hand out ourselves high up, may be one day, nor
+/// above the lowest two gigabytes if it asks for memory there.
+fn is_free_for_all(address: usize, bytes: usize, is_low: bool) -> bool {
     const OURS: Range<usize> = 0x1FF0_0000_0000..0x5000_0000_0000;
     let end = address.saturating_add(bytes);
-    address != 0 && (end <= OURS.start || address >= OURS.end)
+    address != 0 && (end <= OURS.start || address >= OURS.end) && (!is_low || end <= LOW.end)
 }
 
 fn alignment(flags: usize, bytes: usize) -> usize {

@@ -1,15 +1,18 @@
 //! Where a function's jumps by tables lead, as compilers lay them.
 //!
 //! ```text
-//! lea rdx, [rip + table]            jmp [table + rcx * 8]
-//! movsxd rcx, [rdx + rcx * 4]
+//! lea rdx, [rip + table]            jmp [table + rcx * 8]           mov rcx, [rdx + rcx * 8]
+//! movsxd rcx, [rdx + rcx * 4]                                       jmp rcx
 //! add rcx, rdx
 //! jmp rcx
 //! ```
 //!
 //! Entries are distances from the table's own address, or addresses. Whatever a `lea` of the
 //! function names is read as if it were such a table, as far as what stands there leads to code:
-//! more may seem to be entered than is, and never less. A jump by a register that was not
+//! more may seem to be entered than is, and never less. Where a table of addresses lies may be
+//! known to a register alone, as in an interpreter that jumps from each of its instructions to the
+//! next: then any word of the file counts that is such an address, those by which the loader
+//! writes such tables among them (`R_X86_64_RELATIVE`). A jump by a register that was not
 //! added up, or loaded from a table, is a call of another function that does not come back.
 //!
 //! Apart because all else in this folder looks at instructions alone.
@@ -30,7 +33,7 @@ pub(crate) fn may_enter(known: &Known<'_>, function: &Range<usize>, room: &Range
     let Some(code) = known.bytes().get(..function.end) else { return true };
     let into = |target: usize| (room.start + 1..room.end).contains(&target);
     let (mut at, mut before) = (function.start, [0; BACK]);
-    let (mut adds_up, mut has_tables) = (false, false);
+    let (mut adds_up, mut has_tables, mut loads) = (false, false, false);
     while at < code.len() {
         let Some(bytes) = length(&code[at..]) else { return true };
         if may_be_wanted(&code[at..])
@@ -40,6 +43,7 @@ pub(crate) fn may_enter(known: &Known<'_>, function: &Range<usize>, room: &Range
                 Way::Elsewhere => {}
                 Way::Unknown => return true,
                 Way::AddsUp => adds_up = true,
+                Way::Loads => loads = true,
                 Way::Names(distance) => {
                     has_tables = true;
                     let target = known.address_of(at + bytes).map(|behind| behind.wrapping_add_signed(distance));
@@ -58,7 +62,14 @@ pub(crate) fn may_enter(known: &Known<'_>, function: &Range<usize>, room: &Range
         before[0] = at;
         at += bytes;
     }
-    adds_up && !has_tables
+    adds_up && !has_tables || loads && is_named(known, room)
+}
+
+/// Whether a word of the file is an address in `room`, behind its beginning.
+fn is_named(known: &Known<'_>, room: &Range<usize>) -> bool {
+    let Some(start) = known.address_of(room.start) else { return true };
+    let named = start + 1..start + room.len();
+    known.words().any(|word| named.contains(&(word as usize)))
 }
 
 /// `lea`, and what jumps by an operand.
@@ -78,6 +89,8 @@ enum Way {
     Names(isize),
     /// It jumps by the table at this address.
     By(usize),
+    /// It jumps by a table of addresses that lies where a register says.
+    Loads,
     /// It jumps, and nobody knows where to.
     Unknown,
 }
@@ -94,19 +107,25 @@ impl Way {
             // From one segment to another: nobody does.
             (0xFF, 5) => Self::Unknown,
             (0xFF, 4) if mode == 3 => from(rest | (found.rex & 1) << 3, code, before),
-            (0xFF, 4) if rest == 4 => {
-                let scaled = behind.first().copied().unwrap_or(0);
-                let has_index = scaled >> 3 & 7 != 4 || found.rex & 2 != 0;
-                let is_table = mode == 0 && scaled & 7 == NO_BASE;
-                match (has_index, is_table) {
-                    (false, _) => Self::Elsewhere,
-                    (true, true) => distance(&behind[1..]).map_or(Self::Unknown, |table| Self::By(table as usize)),
-                    (true, false) => Self::Unknown,
-                }
-            }
-            // A function of an object, or of a library.
+            (0xFF, 4) if mode != 3 => Self::by_memory(found, &code[at..]),
             _ => Self::Elsewhere,
         }
+    }
+
+    /// Of what jumps to an address that this instruction reads from memory.
+    fn by_memory(found: &Instruction, code: &[u8]) -> Self {
+        let Some(operands) = found.operands else { return Self::Unknown };
+        let behind = &code[found.opcode_at + 2..];
+        let scaled = behind.first().copied().unwrap_or(0);
+        // A function of an object, or of a library.
+        if operands & 7 != 4 || scaled >> 3 & 7 == 4 && found.rex & 2 == 0 {
+            return Self::Elsewhere;
+        }
+        if operands >> 6 != 0 || scaled & 7 != NO_BASE {
+            return Self::Loads;
+        }
+        let table = behind.get(1..).and_then(<[u8]>::first_chunk).map(|bytes| i32::from_le_bytes(*bytes));
+        table.map_or(Self::Unknown, |table| Self::By(table as usize))
     }
 }
 
@@ -124,11 +143,8 @@ fn from(register: u8, code: &[u8], before: &[usize]) -> Way {
             (0, 0x01) if other == Some(register) => return Way::AddsUp,
             (0, 0x03) if own == register => return Way::AddsUp,
             (0, 0x89) if other == Some(register) => return Way::Elsewhere,
-            (0, 0x8B) if own == register => {
-                let scaled = code[at + found.opcode_at + 2];
-                let indexed = operands >> 6 != 3 && operands & 7 == 4 && (scaled >> 3 & 7 != 4 || found.rex & 2 != 0);
-                return if indexed { Way::Unknown } else { Way::Elsewhere };
-            }
+            (0, 0x8B) if own == register && other.is_some() => return Way::Elsewhere,
+            (0, 0x8B) if own == register => return Way::by_memory(&found, &code[at..]),
             (0, 0x8D | 0x63) if own == register => return Way::Unknown,
             _ => {}
         }
@@ -185,13 +201,17 @@ mod tests {
         );
         assert_eq!(way(&[&[0x48, 0x8B, 0x07], &[0x5B], jump_rax]), Way::Elsewhere, "mov rax, [rdi]");
         assert_eq!(way(&[&[0x48, 0x89, 0xF8], jump_rax]), Way::Elsewhere, "mov rax, rdi");
-        assert_eq!(way(&[&[0x48, 0x8B, 0x04, 0xC7], jump_rax]), Way::Unknown, "mov rax, [rdi + rax * 8]");
+        assert_eq!(way(&[&[0x48, 0x8B, 0x04, 0xC7], jump_rax]), Way::Loads, "mov rax, [rdi + rax * 8]");
+        let load = [0x48, 0x8B, 0x04, 0xC5, 0, 0x10, 0x40, 0];
+        assert_eq!(way(&[&load, jump_rax]), Way::By(0x40_1000), "mov rax, [0x401000 + rax * 8]");
+        assert_eq!(way(&[&[0x48, 0x89, 0xC8], &[0x48, 0x8B, 0xC1], jump_rax]), Way::Elsewhere, "mov rax, rcx");
         assert_eq!(way(&[&[0x90], jump_rax]), Way::Unknown, "from nowhere");
         assert_eq!(way(&[&[0x58], jump_rax]), Way::Elsewhere, "pop rax");
         assert_eq!(way(&[&[0xFF, 0x25, 1, 0, 0, 0]]), Way::Elsewhere, "a function of a library");
         assert_eq!(way(&[&[0xFF, 0x60, 0x18]]), Way::Elsewhere, "a function of an object");
         assert_eq!(way(&[&[0xFF, 0x24, 0xC5, 0, 0x10, 0x40, 0]]), Way::By(0x40_1000));
-        assert_eq!(way(&[&[0xFF, 0x24, 0xC2]]), Way::Unknown, "jmp [rdx + rax * 8]");
+        assert_eq!(way(&[&[0xFF, 0x24, 0xC2]]), Way::Loads, "jmp [rdx + rax * 8]");
+        assert_eq!(way(&[&[0xFF, 0x64, 0xC2, 0x08]]), Way::Loads, "jmp [rdx + rax * 8 + 8]");
         assert_eq!(way(&[&[0x48, 0x8D, 0x15, 0x10, 0, 0, 0]]), Way::Names(16));
         assert_eq!(way(&[&[0x48, 0x8D, 0x50, 0x10]]), Way::Elsewhere, "lea rdx, [rax + 16]");
     }
