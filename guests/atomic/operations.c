@@ -56,6 +56,41 @@ __attribute__((noinline)) static uint64_t by_table(unsigned which, unsigned *at)
     }
 }
 
+// The same for a table of labels, by which interpreters jump from each instruction to the next. Behind the first two
+// nobody jumps, right behind the others somebody does.
+__attribute__((noinline)) static uint64_t by_labels(unsigned program, unsigned *at)
+{
+    static void *const labels[] = {&&end, &&up, &&down, &&swap, &&between, &&again};
+    uint64_t result = program;
+    unsigned old = program;
+#define NEXT()                                                                                                         \
+    do {                                                                                                               \
+        unsigned next = program % 8;                                                                                   \
+        program /= 8;                                                                                                  \
+        goto *labels[next > 6 ? 0 : next];                                                                             \
+    } while (0)
+    NEXT();
+up:
+    __asm__ volatile("lock incl (%0)\n\tnop\n\tnop" : : "r"(at) : "memory", "cc");
+    result = result * 5 + 1;
+    NEXT();
+down:
+    __asm__ volatile("lock decl (%0)\n\tnop\n\tnop" : : "r"(at) : "memory", "cc");
+    result = result * 5 + 2;
+    NEXT();
+swap:
+    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
+between:
+    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
+again:
+    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
+    result = result * 5 + old;
+    NEXT();
+end:
+    return result;
+#undef NEXT
+}
+
 static void *worker(void *argument)
 {
     uint64_t who = (uint64_t)(uintptr_t)argument, hash = who;
@@ -72,6 +107,7 @@ static void *worker(void *argument)
         hash = fold(hash, expected);
         hash = fold(hash, by_hand(value));
         hash = fold(hash, by_table((unsigned)(value % 9), &table[value % 2]));
+        hash = fold(hash, by_labels((unsigned)value * 2654435761u >> 8, &table[value % 2]));
         if (round % 32 == 0)
             jitter();
     }

@@ -28,7 +28,7 @@ use crate::stubs::Stubs;
 use crate::tool::Tool;
 use crate::translate::{BLOCK_BYTES, Surroundings, Translated, Way, WayOut, translate};
 use core::ptr::NonNull;
-use find::{Index, Pages};
+use find::{Index, Pages, Recent};
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory};
 
 /// No block, or no exit.
@@ -63,6 +63,7 @@ pub const fn data_bytes(code_bytes: usize) -> usize {
         + blocks * size_of::<Piece>()
         + 2 * Index::bytes(blocks)
         + Layout::BYTES
+        + Recent::BYTES
         + code_bytes / SOURCE_SHARE
         + code_bytes / 20 * size_of::<Exit>()
         + code_bytes / 2 * size_of::<Mark>()
@@ -130,6 +131,7 @@ pub(crate) struct Cache {
     exits: Array<Exit>,
     marks: Array<Mark>,
     index: Index,
+    recent: Recent,
     /// The newest of those flushed blocks that may be used again, by where they begin.
     old: Index,
     /// Bytes of the program that blocks were made from.
@@ -165,6 +167,7 @@ impl Cache {
         let (Some(index), Some(old), Some(layout)) = (indices.0, indices.1, Layout::new(&mut arena)) else {
             return Err(Error::Memory);
         };
+        let recent = Recent::new(&mut arena).ok_or(Error::Memory)?;
         let sources = arena.array(capacity / SOURCE_SHARE).ok_or(Error::Memory)?;
         let mut cache = Self {
             code: memory.code,
@@ -176,6 +179,7 @@ impl Cache {
             exits,
             marks,
             index,
+            recent,
             old,
             sources,
             layout,
@@ -399,6 +403,7 @@ impl Cache {
     pub(crate) unsafe fn empty(&mut self) {
         self.table.clear(self.stubs.stale);
         self.index.clear();
+        self.recent.clear();
         self.old.clear();
         self.sources.truncate(0);
         self.pages = Pages::NONE;

@@ -97,6 +97,8 @@ struct Instrument {
     watched: u64,
     /// Where a thread waits in vain, as another replay has shown; see [`Report::in_vain`](crate::report::Report::in_vain).
     in_vain: Option<(u32, u64)>,
+    /// Races are looked for because of what a later recording is to order.
+    learning: bool,
 }
 
 /// What may be other than recorded.

@@ -85,6 +85,8 @@ pub mod flag {
     pub const RACES: u32 = 1 << 12;
     /// The replay watches those.
     pub const RACES_WATCHED: u32 = 1 << 13;
+    /// Besides [`RACES_WATCHED`]: what is wanted are the instructions that access watched bytes, and not what the races are.
+    pub const LEARNING: u32 = 1 << 22;
     /// Besides [`RACES`]: the replay counts segments as `RecPlay` does.
     pub const SEGMENTS: u32 = 1 << 14;
     /// All code of the program runs under the translator.

@@ -5,6 +5,7 @@
 use super::{Cache, NONE, Piece};
 use crate::area::{Area, Context};
 use crate::arena::{Arena, Array};
+use crate::state::State;
 use crate::translate::Way;
 use core::ops::Range;
 
@@ -106,6 +107,41 @@ impl Pages {
     }
 }
 
+/// What was found of an address of the cache: a tool that looks at threads asks for the same few all the time.
+#[derive(Clone, Copy, Debug)]
+struct Met {
+    at: u32,
+    state: State,
+    ip: u64,
+}
+
+/// The last of those whose offsets have the same remainder.
+#[derive(Debug)]
+pub(super) struct Recent(Array<Met>);
+
+/// A cache's routines begin with it, and are no block's.
+const NOWHERE: Met = Met { at: 0, state: State::EXACT, ip: 0 };
+
+impl Recent {
+    const COUNT: usize = 1024;
+    /// Memory for it.
+    pub(super) const BYTES: usize = Self::COUNT * size_of::<Met>();
+
+    pub(super) fn new(arena: &mut Arena) -> Option<Self> {
+        let mut places = arena.array(Self::COUNT)?;
+        places.fill_up(NOWHERE);
+        Some(Self(places))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.fill(NOWHERE);
+    }
+
+    fn place(&mut self, at: u32) -> &mut Met {
+        &mut self.0[at as usize % Self::COUNT]
+    }
+}
+
 impl Cache {
     /// The exit's way out. `None` for a number from before everything was emptied.
     pub(crate) fn exit(&self, number: u32) -> Option<crate::translate::WayOut> {
@@ -119,7 +155,7 @@ impl Cache {
 
     /// Makes `context`, as the processor has it at its `ip` in the cache, what the program has. `false` if no code is
     /// there.
-    pub(crate) fn restore(&self, context: &mut Context, area: &Area) -> bool {
+    pub(crate) fn restore(&mut self, context: &mut Context, area: &Area) -> bool {
         if self.stubs.restore(context, area, &self.marks[..self.routine_marks]) {
             return true;
         }
@@ -127,6 +163,12 @@ impl Cache {
         let Some(at) = context.ip.checked_sub(self.address()).and_then(|at| u32::try_from(at).ok()) else {
             return false;
         };
+        let known = *self.recent.place(at);
+        if at != NOWHERE.at && known.at == at {
+            known.state.restore(context, area);
+            context.ip = known.ip;
+            return true;
+        }
         let behind = self.pieces.partition_point(|piece| piece.code <= at);
         let Some(piece) = behind.checked_sub(1).map(|n| &self.pieces[n]).filter(|p| at < p.code + p.length) else {
             return false;
@@ -154,6 +196,7 @@ impl Cache {
         } else {
             piece.start + u64::from(mark.ip)
         };
+        *self.recent.place(at) = Met { at, state: mark.state, ip: context.ip };
         true
     }
 }

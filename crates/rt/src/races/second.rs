@@ -145,7 +145,7 @@ impl Second {
             frontier: Frontier::new(),
             records: BTreeMap::new(),
             next: 0,
-            stacks: Stacks::new(),
+            stacks: Stacks::new(learnt::is_all()),
             told: Told::default(),
             modules: Vec::new(),
             threads: BTreeMap::new(),
@@ -274,9 +274,8 @@ impl Second {
         past.last = Some(now);
         past.repeated = 0;
         past.passed = translation::passes();
-        let shared = kind == Kind::ReadLock;
         if let Some(taken) = takes {
-            past.locks.push(Held { key, shared, taken });
+            past.locks.push(Held { key, shared: kind == Kind::ReadLock, taken });
         }
         match kind {
             Kind::Unlock | Kind::SpinUnlock | Kind::RwUnlock | Kind::WaitRelease => {
@@ -291,13 +290,14 @@ impl Second {
     /// An access of the program, before it happens. Whether those that follow it in its segment matter.
     pub(super) fn access(&mut self, me: u32, clocks: &Clocks, access: &Access) -> bool {
         self.settle(me, clocks);
-        let clock = clocks.current(me);
         let meant = self.meant.contains(&access.ip);
         self.learn(me, access, meant);
         if meant {
             self.make_variable(&access.range);
         }
-        self.keep(me, &clock, access);
+        if self.learnt.wants_race(access.ip, &access.range) {
+            self.keep(me, &clocks.current(me), access);
+        }
         if self.variables.overlapping(access.range.clone()).next().is_none() {
             return self.threads.get(&me).is_none_or(|past| past.repeated < REPEATED_MAX);
         }

@@ -93,6 +93,7 @@ impl Replayer {
         besides: Besides,
         tell: &mut dyn FnMut(Pass),
     ) -> Result<Hunt, ReplayError> {
+        self.instrument.learning = besides.ordering_first;
         let folder = Scratch::new().map_err(ReplayError::Races)?;
         let times = if besides.ordering_first { ALONE } else { 1 };
         let alone = if besides.accesses { self.alone(times, tell)? } else { Alone::Unknown };
@@ -182,9 +183,10 @@ impl Replayer {
         watched: u64,
         tell: &mut dyn FnMut(Pass),
     ) -> Result<Replayed, ReplayError> {
-        let flags = flag::TRANSLATED | flag::AHEAD | flag;
-        let in_vain = self.instrument.in_vain;
-        self.instrument = Instrument { flags, races: Some(folder.to_owned()), watched, in_vain };
+        let Instrument { in_vain, learning, .. } = self.instrument;
+        let learns = if learning && flag & flag::RACES_WATCHED != 0 { flag::LEARNING } else { 0 };
+        let flags = flag::TRANSLATED | flag::AHEAD | flag | learns;
+        self.instrument = Instrument { flags, races: Some(folder.to_owned()), watched, in_vain, learning };
         let rule = Rule::choose_quietly(&self.recording, &self.folder);
         // What the program prints was seen when it was recorded.
         let mut nowhere = io::sink();

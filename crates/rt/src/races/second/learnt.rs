@@ -8,7 +8,7 @@ use super::lives::{Access, Lives};
 use super::stacks::RSP;
 use crate::races::ledger::Ledger;
 use crate::{runtime, translation};
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Range;
 use relive_race::Touch;
 use relive_sys::atomics::Access as Atomic;
@@ -20,6 +20,13 @@ use relive_trace::races::{LEARNT, word};
 
 /// Bytes below the stack pointer that a function uses which calls no other.
 const RED_ZONE: u64 = 128;
+/// Where nobody wants to see the races, so many accesses of an instruction to an address are looked at for what they
+/// race with, which may tell that the address is one of an atomic variable;
+const AT_ADDRESS: u32 = 16;
+/// so many of an instruction to any;
+const ANYWHERE: u32 = 1024;
+/// and one of so many behind those.
+const LATER: u32 = 32;
 
 /// Those of a process.
 pub(super) struct Learnt {
@@ -27,12 +34,36 @@ pub(super) struct Learnt {
     known: BTreeSet<u64>,
     lives: Lives,
     ledger: Ledger,
+    /// By instruction and address, or none: how often it came, where nobody wants to see the races.
+    seen: BTreeMap<(u64, u64), u32>,
+}
+
+/// Whether what is learnt is all that is wanted, and nobody wants to see the races.
+pub(super) fn is_all() -> bool {
+    runtime::has_flag(flag::LEARNING)
 }
 
 impl Learnt {
     pub(super) fn new() -> Self {
         let is_wanted = runtime::has_flag(flag::ATOMICS);
-        Self { is_wanted, known: BTreeSet::new(), lives: Lives::default(), ledger: Ledger::new(LEARNT) }
+        let (lives, ledger) = (Lives::default(), Ledger::new(LEARNT));
+        Self { is_wanted, known: BTreeSet::new(), lives, ledger, seen: BTreeMap::new() }
+    }
+
+    /// Whether it matters what an access races with.
+    pub(super) fn wants_race(&mut self, ip: u64, range: &Range<u64>) -> bool {
+        if !is_all() {
+            return true;
+        }
+        let seen = self.seen.entry((ip, 0)).or_default();
+        *seen = seen.wrapping_add(1);
+        let all = *seen;
+        if all > ANYWHERE {
+            return all.is_multiple_of(LATER);
+        }
+        let here = self.seen.entry((ip, range.start)).or_default();
+        *here = here.wrapping_add(1);
+        *here <= AT_ADDRESS || all.is_multiple_of(LATER)
     }
 
     /// Bytes of a line race: whatever accesses them is learnt, and has been.

@@ -17,6 +17,8 @@ use relive_trace::races::told::STACK_WORDS_MAX;
 pub(super) const RSP: usize = 4;
 /// Words of the stack where a lock was taken.
 pub(super) const LOCK_WORDS: usize = 384;
+/// Words where nobody wants to see the stack: enough to know in which function an access is, and its variables.
+const FEW_WORDS: usize = 32;
 /// Words of all stacks together: 32 MiB. Of those beyond only the instruction is kept.
 const WORDS_MAX: usize = 4 << 20;
 /// So many stacks must be asked for before it is worth looking for those that nobody has any more, and twice as many each
@@ -37,14 +39,18 @@ pub(super) struct Stacks {
     patience: u32,
     next: u32,
     code: Code,
+    /// Words that are read before it is known whether they are kept.
+    read: Vec<u64>,
 }
 
 /// How a thread came to an instruction: this, the stack pointer, what tells its callers, and how much of the stack is kept.
 type Way = (u64, u64, u64, usize);
 
 impl Stacks {
-    pub(super) fn new() -> Self {
-        Self { known: BTreeMap::new(), words: 0, patience: 0, next: LOOK_AGAIN, code: Code::default() }
+    /// If they are `short`, so few words of each are kept that only the innermost function is known.
+    pub(super) fn new(short: bool) -> Self {
+        let read = alloc::vec![0; if short { FEW_WORDS } else { STACK_WORDS_MAX }];
+        Self { known: BTreeMap::new(), words: 0, patience: 0, next: LOOK_AGAIN, code: Code::default(), read }
     }
 
     /// Other files may be mapped from here on.
@@ -55,15 +61,14 @@ impl Stacks {
     /// That of the calling thread with these registers, up to so many words. `own` is the stack that it runs on, if known.
     pub(super) fn of(&mut self, general: &[u64; 16], ip: u64, own: &Range<u64>, most: usize) -> Stack {
         let pointer = general[RSP];
-        let mut buffer = [0; STACK_WORDS_MAX];
-        let buffer = &mut buffer[..most.min(STACK_WORDS_MAX)];
+        let most = most.min(self.read.len());
+        let buffer = &mut self.read[..most];
         let count = if own.contains(&pointer) && pointer.is_multiple_of(8) {
             read_own(pointer, own.end, buffer)
         } else {
             read_by_kernel(pointer, buffer)
         };
-        let words = &buffer[..count];
-        let way = (ip, pointer, self.code.callers(words), most);
+        let way = (ip, pointer, self.code.callers(&self.read[..count]), most);
         if let Some(known) = self.known.get(&way) {
             return known.clone();
         }
@@ -73,7 +78,7 @@ impl Stacks {
         }
         let mut kept = Vec::with_capacity(REGISTERS + count);
         kept.extend(registers);
-        kept.extend(words);
+        kept.extend(&self.read[..count]);
         let kept = Arc::new(kept);
         self.words += kept.len();
         self.known.insert(way, kept.clone());
@@ -205,7 +210,7 @@ fn read_by_kernel(pointer: u64, into: &mut [u64]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Code, LOCK_WORDS, REGISTERS, Stacks, WORDS_MAX, is_whole};
+    use super::{Code, FEW_WORDS, LOCK_WORDS, REGISTERS, Stacks, WORDS_MAX, is_whole};
     use alloc::sync::Arc;
     use alloc::vec::Vec;
 
@@ -226,7 +231,7 @@ mod tests {
         let words: Vec<u64> = (0..4 * LOCK_WORDS as u64).collect();
         let start = words.as_ptr().addr() as u64;
         let own = start..start + 8 * words.len() as u64;
-        let mut stacks = Stacks::new();
+        let mut stacks = Stacks::new(false);
         let mut at = |ip| {
             let mut general = [0; 16];
             general[super::RSP] = start;
@@ -241,5 +246,7 @@ mod tests {
         drop(kept);
         let again: Vec<_> = (0..2 * room as u64).map(|n| at(u64::MAX - n)).collect();
         assert!(again.iter().any(is_whole), "what nobody has any more makes room");
+        let short = Stacks::new(true).of(&[start; 16], 1, &own, LOCK_WORDS);
+        assert_eq!(short[REGISTERS..], words[..FEW_WORDS]);
     }
 }
