@@ -99,6 +99,8 @@ struct Instrument {
     in_vain: Option<(u32, u64)>,
     /// Races are looked for because of what a later recording is to order.
     learning: bool,
+    /// A replay in which threads wait for no more than they must went another way than the recording.
+    diverges: bool,
 }
 
 /// What may be other than recorded.

@@ -98,6 +98,7 @@ impl Replayer {
         let times = if besides.ordering_first { ALONE } else { 1 };
         let alone = if besides.accesses { self.alone(times, tell)? } else { Alone::Unknown };
         match alone {
+            Alone::Diverges { in_vain: None } => self.instrument.diverges = true,
             Alone::Diverges { in_vain } => self.instrument.in_vain = in_vain,
             Alone::Interrupted(signal) => return Ok(Hunt::nothing(signal)),
             Alone::Unknown | Alone::AsRecorded => {}
@@ -174,8 +175,8 @@ impl Replayer {
         }
     }
 
-    /// One replay, in which threads wait for no more than they must; where that leads elsewhere, another one in which all
-    /// have the order of the timestamps.
+    /// One replay, in which threads wait for no more than they must; where that leads elsewhere, or is known to, one in
+    /// which all have the order of the timestamps.
     pub(super) fn pass(
         &mut self,
         flag: u32,
@@ -183,13 +184,16 @@ impl Replayer {
         watched: u64,
         tell: &mut dyn FnMut(Pass),
     ) -> Result<Replayed, ReplayError> {
-        let Instrument { in_vain, learning, .. } = self.instrument;
+        let Instrument { in_vain, learning, diverges, .. } = self.instrument;
         let learns = if learning && flag & flag::RACES_WATCHED != 0 { flag::LEARNING } else { 0 };
-        let flags = flag::TRANSLATED | flag::AHEAD | flag | learns;
-        self.instrument = Instrument { flags, races: Some(folder.to_owned()), watched, in_vain, learning };
-        let rule = Rule::choose_quietly(&self.recording, &self.folder);
+        let flags = flag::TRANSLATED | flag | learns | if diverges { 0 } else { flag::AHEAD };
+        self.instrument = Instrument { flags, races: Some(folder.to_owned()), watched, in_vain, learning, diverges };
         // What the program prints was seen when it was recorded.
         let mut nowhere = io::sink();
+        if diverges {
+            return self.run(&Rule::Reference, Some(&mut nowhere));
+        }
+        let rule = Rule::choose_quietly(&self.recording, &self.folder);
         let replayed = self.run(&rule, Some(&mut nowhere))?;
         // Who waits in vain does so in whatever order.
         if matches!(&replayed.ending, Ending::Diverged(report) if in_vain.is_none() || report.in_vain != in_vain) {
