@@ -26,6 +26,8 @@ const ENTRIES: usize = 4096;
 /// So far back it is looked for where a register comes from.
 const BACK: usize = 8;
 const NO_BASE: u8 = 5;
+/// Of a prefix: the operand has eight bytes.
+const WIDE: u8 = 8;
 
 /// Whether a jump in `function` may lead into `room`, behind its beginning: both by offsets in the file. `true` as well
 /// if nobody knows.
@@ -144,7 +146,11 @@ fn from(register: u8, code: &[u8], before: &[usize]) -> Way {
             (0, 0x03) if own == register => return Way::AddsUp,
             (0, 0x89) if other == Some(register) => return Way::Elsewhere,
             (0, 0x8B) if own == register && other.is_some() => return Way::Elsewhere,
-            (0, 0x8B) if own == register => return Way::by_memory(&found, &code[at..]),
+            (0, 0x8B) if own == register => {
+                let way = Way::by_memory(&found, &code[at..]);
+                // Entries of four bytes are nobody's but a hand's.
+                return if found.rex & WIDE == 0 && way != Way::Elsewhere { Way::Unknown } else { way };
+            }
             (0, 0x8D | 0x63) if own == register => return Way::Unknown,
             _ => {}
         }
@@ -204,6 +210,7 @@ mod tests {
         assert_eq!(way(&[&[0x48, 0x8B, 0x04, 0xC7], jump_rax]), Way::Loads, "mov rax, [rdi + rax * 8]");
         let load = [0x48, 0x8B, 0x04, 0xC5, 0, 0x10, 0x40, 0];
         assert_eq!(way(&[&load, jump_rax]), Way::By(0x40_1000), "mov rax, [0x401000 + rax * 8]");
+        assert_eq!(way(&[&load[1..], jump_rax]), Way::Unknown, "mov eax, [0x401000 + rax * 8]");
         assert_eq!(way(&[&[0x48, 0x89, 0xC8], &[0x48, 0x8B, 0xC1], jump_rax]), Way::Elsewhere, "mov rax, rcx");
         assert_eq!(way(&[&[0x90], jump_rax]), Way::Unknown, "from nowhere");
         assert_eq!(way(&[&[0x58], jump_rax]), Way::Elsewhere, "pop rax");
