@@ -67,7 +67,7 @@ __attribute__((noinline)) static uint64_t by_labels(unsigned program, unsigned *
     do {                                                                                                               \
         unsigned next = program % 8;                                                                                   \
         program /= 8;                                                                                                  \
-        goto *labels[next > 6 ? 0 : next];                                                                             \
+        goto *labels[next > 5 ? 0 : next];                                                                             \
     } while (0)
     NEXT();
 up:
