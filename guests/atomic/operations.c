@@ -91,6 +91,26 @@ end:
 #undef NEXT
 }
 
+// And for a program that is made of the labels themselves, so that no jump says where they stand.
+__attribute__((noinline)) static uint64_t by_program(unsigned which, unsigned *at)
+{
+    static void *const labels[] = {&&swap, &&between, &&again};
+    void *program[] = {labels[which % 3], labels[which / 3 % 3], labels[which / 9 % 3], &&end}, **next = program;
+    uint64_t result = which;
+    unsigned old = which;
+    goto *(*next++);
+swap:
+    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
+between:
+    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
+again:
+    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
+    result = result * 5 + old;
+    goto *(*next++);
+end:
+    return result;
+}
+
 static void *worker(void *argument)
 {
     uint64_t who = (uint64_t)(uintptr_t)argument, hash = who;
@@ -108,6 +128,7 @@ static void *worker(void *argument)
         hash = fold(hash, by_hand(value));
         hash = fold(hash, by_table((unsigned)(value % 9), &table[value % 2]));
         hash = fold(hash, by_labels((unsigned)value * 2654435761u >> 8, &table[value % 2]));
+        hash = fold(hash, by_program((unsigned)(value % 27), &table[value % 2]));
         if (round % 32 == 0)
             jitter();
     }

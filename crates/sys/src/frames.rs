@@ -6,6 +6,7 @@
 //! program.
 
 mod agreed;
+mod named;
 mod reached;
 mod symbols;
 
@@ -14,6 +15,7 @@ use crate::elf::{EXECUTABLE, Elf, LOAD, Segment};
 use crate::syscall::{self, Stat};
 use core::cell::OnceCell;
 use core::ops::Range;
+use named::Named;
 
 /// `PT_GNU_EH_FRAME`.
 const TABLE: u32 = 0x6474_E550;
@@ -107,6 +109,7 @@ enum Source<'a> {
 pub struct Known<'a> {
     source: Source<'a>,
     functions: OnceCell<Option<Functions<'a>>>,
+    named: OnceCell<Option<Named>>,
     /// How far a function was decoded: most questions are about the same one, in ascending order.
     function: Range<usize>,
     at: usize,
@@ -117,12 +120,17 @@ pub struct Known<'a> {
 impl<'a> Known<'a> {
     /// Those of `file`, which is looked at with the first question.
     pub fn of(file: &'a File) -> Self {
-        Self { source: Source::File(file), functions: OnceCell::new(), function: 0..0, at: 0, last: (0..0, None) }
+        Self::new(Source::File(file))
     }
 
     /// Those of a file whose bytes are at hand.
     pub fn in_bytes(bytes: &'a [u8]) -> Self {
-        Self { source: Source::Bytes(bytes), functions: OnceCell::new(), function: 0..0, at: 0, last: (0..0, None) }
+        Self::new(Source::Bytes(bytes))
+    }
+
+    fn new(source: Source<'a>) -> Self {
+        let (functions, named) = (OnceCell::new(), OnceCell::new());
+        Self { source, functions, named, function: 0..0, at: 0, last: (0..0, None) }
     }
 
     /// The whole file.
@@ -166,15 +174,10 @@ impl<'a> Known<'a> {
         (segment.flags & EXECUTABLE != 0).then(|| address - segment.address + segment.offset)
     }
 
-    /// The words of the file that are loaded to addresses which are multiples of theirs.
-    pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
-        const WORD: usize = 8;
-        let (bytes, functions) = (self.bytes(), self.functions.get().and_then(Option::as_ref));
-        let parts = functions.into_iter().flat_map(Functions::loaded).filter_map(move |segment| {
-            let from = segment.address.next_multiple_of(WORD) - segment.address;
-            bytes.get(segment.offset..segment.offset.checked_add(segment.in_file)?)?.get(from..)
-        });
-        parts.flat_map(|part| part.as_chunks::<WORD>().0).map(|word| u64::from_le_bytes(*word))
+    /// Whether a word of the file is the address of code at one of these offsets, or nobody knows.
+    pub(crate) fn names(&self, offsets: Range<usize>) -> bool {
+        let Some(functions) = self.functions.get().and_then(Option::as_ref) else { return true };
+        self.named.get_or_init(|| Named::of(functions)).as_ref().is_none_or(|named| named.any(offsets))
     }
 
     fn look(&mut self, opcode: usize, anywhere: bool) -> Found {
@@ -248,8 +251,12 @@ impl<'a> Functions<'a> {
 
     /// The code with the byte at `offset` of the file.
     fn code_with(&self, offset: usize) -> Option<Segment> {
-        let code = |s: &Segment| s.flags & EXECUTABLE != 0 && offset >= s.offset && offset - s.offset < s.in_file;
-        self.loaded().find(|segment| code(segment) && segment.offset.checked_add(segment.in_file).is_some())
+        self.code().find(|code| offset >= code.offset && offset - code.offset < code.in_file)
+    }
+
+    fn code(&self) -> impl Iterator<Item = Segment> {
+        let is_code = |s: &Segment| s.flags & EXECUTABLE != 0 && s.offset.checked_add(s.in_file).is_some();
+        self.loaded().filter(is_code)
     }
 
     /// What is loaded from the file to an address.

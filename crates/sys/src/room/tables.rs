@@ -11,9 +11,10 @@
 //! function names is read as if it were such a table, as far as what stands there leads to code:
 //! more may seem to be entered than is, and never less. Where a table of addresses lies may be
 //! known to a register alone, as in an interpreter that jumps from each of its instructions to the
-//! next: then any word of the file counts that is such an address, those by which the loader
-//! writes such tables among them (`R_X86_64_RELATIVE`). A jump by a register that was not
-//! added up, or loaded from a table, is a call of another function that does not come back.
+//! next, or the program that it interprets has the addresses. What is not added up was an address
+//! somewhere in memory: so of such a jump, which is mostly a call of another function that does not
+//! come back, any word of the file counts, those by which the loader writes its tables
+//! among them (`R_X86_64_RELATIVE`).
 //!
 //! Apart because all else in this folder looks at instructions alone.
 
@@ -64,14 +65,7 @@ pub(crate) fn may_enter(known: &Known<'_>, function: &Range<usize>, room: &Range
         before[0] = at;
         at += bytes;
     }
-    adds_up && !has_tables || loads && is_named(known, room)
-}
-
-/// Whether a word of the file is an address in `room`, behind its beginning.
-fn is_named(known: &Known<'_>, room: &Range<usize>) -> bool {
-    let Some(start) = known.address_of(room.start) else { return true };
-    let named = start + 1..start + room.len();
-    known.words().any(|word| named.contains(&(word as usize)))
+    adds_up && !has_tables || loads && known.names(room.start + 1..room.end)
 }
 
 /// `lea`, and what jumps by an operand.
@@ -83,7 +77,7 @@ fn may_be_wanted(code: &[u8]) -> bool {
 /// What an instruction has to do with tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Nothing, or it leaves the function.
+    /// Nothing, or it jumps where it says itself.
     Elsewhere,
     /// It jumps by a register that was added up.
     AddsUp,
@@ -91,7 +85,7 @@ enum Way {
     Names(isize),
     /// It jumps by the table at this address.
     By(usize),
-    /// It jumps by a table of addresses that lies where a register says.
+    /// It jumps to an address that somebody had in memory: of a label in a table, or of a function.
     Loads,
     /// It jumps, and nobody knows where to.
     Unknown,
@@ -119,11 +113,8 @@ impl Way {
         let Some(operands) = found.operands else { return Self::Unknown };
         let behind = &code[found.opcode_at + 2..];
         let scaled = behind.first().copied().unwrap_or(0);
-        // A function of an object, or of a library.
-        if operands & 7 != 4 || scaled >> 3 & 7 == 4 && found.rex & 2 == 0 {
-            return Self::Elsewhere;
-        }
-        if operands >> 6 != 0 || scaled & 7 != NO_BASE {
+        let has_index = operands & 7 == 4 && (scaled >> 3 & 7 != 4 || found.rex & 2 != 0);
+        if !has_index || operands >> 6 != 0 || scaled & 7 != NO_BASE {
             return Self::Loads;
         }
         let table = behind.get(1..).and_then(<[u8]>::first_chunk).map(|bytes| i32::from_le_bytes(*bytes));
@@ -136,7 +127,7 @@ fn from(register: u8, code: &[u8], before: &[usize]) -> Way {
     for &at in before.iter().take_while(|&&at| at != 0) {
         let Some(found) = Instruction::at(&code[at..]) else { return Way::Unknown };
         if found.map == 0 && found.opcode & 0xF8 == 0x58 && found.opcode & 7 | (found.rex & 1) << 3 == register {
-            return Way::Elsewhere;
+            return Way::Loads;
         }
         let Some(operands) = found.operands else { continue };
         let own = operands >> 3 & 7 | (found.rex & 4) << 1;
@@ -144,13 +135,11 @@ fn from(register: u8, code: &[u8], before: &[usize]) -> Way {
         match (found.map, found.opcode) {
             (0, 0x01) if other == Some(register) => return Way::AddsUp,
             (0, 0x03) if own == register => return Way::AddsUp,
-            (0, 0x89) if other == Some(register) => return Way::Elsewhere,
-            (0, 0x8B) if own == register && other.is_some() => return Way::Elsewhere,
-            (0, 0x8B) if own == register => {
-                let way = Way::by_memory(&found, &code[at..]);
-                // Entries of four bytes are nobody's but a hand's.
-                return if found.rex & WIDE == 0 && way != Way::Elsewhere { Way::Unknown } else { way };
-            }
+            (0, 0x89) if other == Some(register) => return Way::Loads,
+            (0, 0x8B) if own == register && other.is_some() => return Way::Loads,
+            // Entries of four bytes are nobody's but a hand's.
+            (0, 0x8B) if own == register && found.rex & WIDE == 0 => return Way::Unknown,
+            (0, 0x8B) if own == register => return Way::by_memory(&found, &code[at..]),
             (0, 0x8D | 0x63) if own == register => return Way::Unknown,
             _ => {}
         }
@@ -205,17 +194,18 @@ mod tests {
             Way::AddsUp,
             "add rcx, rdx the other way, notrack"
         );
-        assert_eq!(way(&[&[0x48, 0x8B, 0x07], &[0x5B], jump_rax]), Way::Elsewhere, "mov rax, [rdi]");
-        assert_eq!(way(&[&[0x48, 0x89, 0xF8], jump_rax]), Way::Elsewhere, "mov rax, rdi");
+        assert_eq!(way(&[&[0x48, 0x8B, 0x07], &[0x5B], jump_rax]), Way::Loads, "mov rax, [rdi]");
+        assert_eq!(way(&[&[0x48, 0x89, 0xF8], jump_rax]), Way::Loads, "mov rax, rdi");
         assert_eq!(way(&[&[0x48, 0x8B, 0x04, 0xC7], jump_rax]), Way::Loads, "mov rax, [rdi + rax * 8]");
         let load = [0x48, 0x8B, 0x04, 0xC5, 0, 0x10, 0x40, 0];
         assert_eq!(way(&[&load, jump_rax]), Way::By(0x40_1000), "mov rax, [0x401000 + rax * 8]");
         assert_eq!(way(&[&load[1..], jump_rax]), Way::Unknown, "mov eax, [0x401000 + rax * 8]");
-        assert_eq!(way(&[&[0x48, 0x89, 0xC8], &[0x48, 0x8B, 0xC1], jump_rax]), Way::Elsewhere, "mov rax, rcx");
+        assert_eq!(way(&[&[0x48, 0x8B, 0xC1], jump_rax]), Way::Loads, "mov rax, rcx the other way");
         assert_eq!(way(&[&[0x90], jump_rax]), Way::Unknown, "from nowhere");
-        assert_eq!(way(&[&[0x58], jump_rax]), Way::Elsewhere, "pop rax");
-        assert_eq!(way(&[&[0xFF, 0x25, 1, 0, 0, 0]]), Way::Elsewhere, "a function of a library");
-        assert_eq!(way(&[&[0xFF, 0x60, 0x18]]), Way::Elsewhere, "a function of an object");
+        assert_eq!(way(&[&[0x58], jump_rax]), Way::Loads, "pop rax");
+        assert_eq!(way(&[&[0xFF, 0x25, 1, 0, 0, 0]]), Way::Loads, "a function of a library");
+        assert_eq!(way(&[&[0xFF, 0x60, 0x18]]), Way::Loads, "a function of an object");
+        assert_eq!(way(&[&[0xFF, 0x23]]), Way::Loads, "jmp [rbx], where a program has labels");
         assert_eq!(way(&[&[0xFF, 0x24, 0xC5, 0, 0x10, 0x40, 0]]), Way::By(0x40_1000));
         assert_eq!(way(&[&[0xFF, 0x24, 0xC2]]), Way::Loads, "jmp [rdx + rax * 8]");
         assert_eq!(way(&[&[0xFF, 0x64, 0xC2, 0x08]]), Way::Loads, "jmp [rdx + rax * 8 + 8]");
