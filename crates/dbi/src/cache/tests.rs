@@ -3,6 +3,7 @@
 //! Apart from the tests that run code: what is translated here may do anything.
 
 use super::{Cache, Memory, data_bytes};
+use crate::area::{Area, Context};
 use crate::decode::Flow;
 use crate::error::Error;
 use crate::host::Host;
@@ -81,6 +82,26 @@ fn body(cache: &Cache) -> (Vec<Instruction>, usize) {
     (valid, left)
 }
 
+/// What a thread at each byte of the last block is for the program: asked once, again, and with nothing remembered.
+fn restored(cache: &mut Cache) -> [Vec<Option<Context>>; 3] {
+    // SAFETY: numbers, addresses and bytes, for each of which zero is a value.
+    let mut area: Area = unsafe { std::mem::MaybeUninit::zeroed().assume_init() };
+    area.spills = std::array::from_fn(|word| 100 + word as u64);
+    area.lookup = [7, 8, 9];
+    let piece = cache.pieces.last().expect("a block");
+    let places = piece.code..piece.code + piece.length;
+    [false, false, true].map(|anew| {
+        if anew {
+            cache.recent.clear();
+        }
+        let of = |at: u32| {
+            let mut context = Context { ip: cache.address() + u64::from(at), ..Context::default() };
+            cache.restore(&mut context, &area).then_some(context)
+        };
+        places.clone().map(of).collect()
+    })
+}
+
 #[test]
 fn random_bytes_become_valid_code_or_an_error() {
     // SAFETY: the memory is never given back.
@@ -103,6 +124,9 @@ fn random_bytes_become_valid_code_or_an_error() {
                 let marks = &cache.marks[before.3..];
                 prop_assert!(marks.windows(2).all(|m| m[0].offset < m[1].offset), "marks are in order");
                 prop_assert!(cache.used <= CODE_BYTES);
+                let [once, again, anew] = restored(&mut cache);
+                prop_assert!(once == again && once == anew, "what is remembered is what is found");
+                prop_assert!(once[0].is_some());
                 prop_assert_eq!(cache.flush(&(start..start + 1)), 1);
             }
             Err(Error::CodeFull | Error::DataFull) => {
@@ -120,6 +144,22 @@ fn random_bytes_become_valid_code_or_an_error() {
         panic!("{why}");
     }
     assert!(*translated.borrow() > 2000 && cache.borrow().emptied > 0, "{translated:?}");
+}
+
+#[test]
+fn what_is_remembered_of_a_place_goes_with_its_block() {
+    // SAFETY: the memory is never given back.
+    let mut cache = unsafe { Cache::new(memory(), &Plain) }.expect("a cache");
+    for start in [0x1000, 0x2000] {
+        // mov rax, rbx; ret: the same code at the same places.
+        let host = Bytes { start, bytes: vec![0x48, 0x89, 0xD8, 0xC3] };
+        cache.block(&host, &Plain, false, start).expect("there is room");
+        let [once, again, anew] = restored(&mut cache);
+        assert!(once.iter().flatten().any(|context| context.ip == start));
+        assert_eq!([&once, &again], [&anew, &anew]);
+        // SAFETY: nobody ever ran in this cache.
+        unsafe { cache.empty() };
+    }
 }
 
 #[test]

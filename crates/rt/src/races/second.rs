@@ -138,6 +138,7 @@ struct Origin {
 impl Second {
     /// Watches what the launcher says, in the second pass.
     pub(super) fn new(pass: Pass) -> Self {
+        let learnt = Learnt::new();
         let mut second = Self {
             detail: Detail::new(),
             variables: Variables::new(),
@@ -145,13 +146,13 @@ impl Second {
             frontier: Frontier::new(),
             records: BTreeMap::new(),
             next: 0,
-            stacks: Stacks::new(learnt::is_all()),
+            stacks: Stacks::new(learnt.is_all()),
             told: Told::default(),
             modules: Vec::new(),
             threads: BTreeMap::new(),
             blocks: Blocks::default(),
             worn: Worn::default(),
-            learnt: Learnt::new(),
+            learnt,
             ledger: Ledger::new(TOLD),
             begun: false,
         };
@@ -363,8 +364,7 @@ impl Second {
         past.repeated = 0;
         let record = self.record(me, clock, access);
         let inner = self.records.get(&record).is_some_and(Record::is_inner);
-        let mut unused = Vec::new();
-        let mut pairs = Vec::new();
+        let (mut unused, mut pairs) = (Vec::new(), Vec::new());
         let touched = relive_race::Access { record, touch: access.touch, range: access.range.clone(), inner };
         self.detail.access(clock, &touched, &mut |told| match told {
             relive_race::Told::Pair(pair) => pairs.push(Met::of(&pair)),

@@ -34,36 +34,47 @@ pub(super) struct Learnt {
     known: BTreeSet<u64>,
     lives: Lives,
     ledger: Ledger,
-    /// By instruction and address, or none: how often it came, where nobody wants to see the races.
-    seen: BTreeMap<(u64, u64), u32>,
+    /// Where nobody wants to see the races.
+    looks: Option<Looks>,
 }
 
-/// Whether what is learnt is all that is wanted, and nobody wants to see the races.
-pub(super) fn is_all() -> bool {
-    runtime::has_flag(flag::LEARNING)
+/// How often instructions came: by the instruction, and by that and an address.
+#[derive(Default)]
+struct Looks {
+    anywhere: BTreeMap<u64, u32>,
+    at_address: BTreeMap<(u64, u64), u32>,
+}
+
+impl Looks {
+    /// Whether an access is to be looked at.
+    fn wants(&mut self, ip: u64, address: u64) -> bool {
+        let all = self.anywhere.entry(ip).or_default();
+        *all = all.wrapping_add(1);
+        if *all > ANYWHERE {
+            return all.is_multiple_of(LATER);
+        }
+        let here = self.at_address.entry((ip, address)).or_default();
+        *here += 1;
+        *here <= AT_ADDRESS || all.is_multiple_of(LATER)
+    }
 }
 
 impl Learnt {
     pub(super) fn new() -> Self {
         let is_wanted = runtime::has_flag(flag::ATOMICS);
+        let looks = runtime::has_flag(flag::LEARNING).then(Looks::default);
         let (lives, ledger) = (Lives::default(), Ledger::new(LEARNT));
-        Self { is_wanted, known: BTreeSet::new(), lives, ledger, seen: BTreeMap::new() }
+        Self { is_wanted, known: BTreeSet::new(), lives, ledger, looks }
+    }
+
+    /// Whether nobody wants to see the races.
+    pub(super) fn is_all(&self) -> bool {
+        self.looks.is_some()
     }
 
     /// Whether it matters what an access races with.
     pub(super) fn wants_race(&mut self, ip: u64, range: &Range<u64>) -> bool {
-        if !is_all() {
-            return true;
-        }
-        let seen = self.seen.entry((ip, 0)).or_default();
-        *seen = seen.wrapping_add(1);
-        let all = *seen;
-        if all > ANYWHERE {
-            return all.is_multiple_of(LATER);
-        }
-        let here = self.seen.entry((ip, range.start)).or_default();
-        *here = here.wrapping_add(1);
-        *here <= AT_ADDRESS || all.is_multiple_of(LATER)
+        self.looks.as_mut().is_none_or(|looks| looks.wants(ip, range.start))
     }
 
     /// Bytes of a line race: whatever accesses them is learnt, and has been.
@@ -128,4 +139,21 @@ fn note(known: &mut BTreeSet<u64>, ledger: &mut Ledger, ip: u64) {
         drop(file);
         syscall::close(fd);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ANYWHERE, AT_ADDRESS, LATER, Looks};
+
+    #[test]
+    fn an_instruction_is_looked_at_less_the_more_often_it_comes() {
+        let mut looks = Looks::default();
+        let mut at = |ip, address, times: u32| (0..times).filter(|_| looks.wants(ip, address)).count() as u32;
+        assert_eq!(at(1, 64, AT_ADDRESS), AT_ADDRESS);
+        assert_eq!(at(1, 64, LATER * 4), 4, "there no more, but now and then");
+        assert_eq!(at(1, 72, AT_ADDRESS), AT_ADDRESS, "at another address as before");
+        assert_eq!(at(2, 64, AT_ADDRESS), AT_ADDRESS, "and another instruction");
+        let new: u32 = (0..2 * ANYWHERE).map(|n| at(3, u64::from(n), 1)).sum();
+        assert_eq!(new, ANYWHERE + ANYWHERE / LATER, "one that comes to ever new addresses");
+    }
 }
