@@ -17,7 +17,9 @@ use again::{check, guest_with, words};
 
 #[test]
 fn each_operation_leaves_the_same() {
-    check(true, guest_with("leftovers", &[]));
+    let printed = check(true, guest_with("leftovers", &[]));
+    // What the processor leaves out of one depends on when the kernel turned to other threads.
+    assert!(printed.ends_with("headers 0\n"), "{printed}");
 }
 
 /// Its collector keeps what a stack seems to point to, and says how much that is.

@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use relive_sys::atomics::piece_of;
 use relive_sys::frames::{File, Known};
 use relive_sys::outside::forbidden::{self, SIGSEGV};
-use relive_sys::outside::jumps;
+use relive_sys::outside::jumps::{self, binding};
 use relive_sys::outside::{self, Answer, Kind, Outside, Places, SIGILL, Searched};
 use relive_sys::processor::Leaf;
 use relive_sys::saved::Saved;
@@ -70,6 +70,10 @@ pub(super) fn start(handover: Option<&Handover>) {
     install(SIGILL, 0);
     let patched = handover.is_some_and(|handover| handover.places.is_some());
     let is_writable = maps::each_file_of_code(|range, offset, path| {
+        if binding::is_loader(path) {
+            // SAFETY: as below.
+            unsafe { binding::wipe(&range) };
+        }
         if patched && !atomics::are_ordered() && !places.has_wanted(&range) {
             return;
         }

@@ -18,6 +18,7 @@
 //! for as in [`crate::sites`]; a function that jumps by a register or a table keeps
 //! its traps, because nobody knows where to.
 
+pub mod binding;
 mod kept;
 mod windows;
 
