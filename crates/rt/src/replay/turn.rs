@@ -19,6 +19,13 @@ const SPINS: u32 = 60;
 /// (50 µs in a virtual machine), the other one reaches its own next wait and falls asleep, and from then on the
 /// replay goes from one wake-up to the next.
 const ROUNDS: u32 = 1000;
+/// Threads that may do so at a time by the learnt order. The others sleep after the first rounds: with a thousand of them,
+/// each would look a thousand times before the one that they wait for, one after the other, has run. (By timestamps
+/// each waits for all others, and who slept would be woken by each of them.)
+const POLLING_MAX: u32 = 16;
+const ROUNDS_OF_MANY: u32 = 4;
+/// How many threads of this process are in their further rounds.
+static POLLING: AtomicU32 = AtomicU32::new(0);
 /// How long somebody sleeps at a time, in milliseconds, whom an object may let go on: that wakes nobody.
 const LOOK_MS: u32 = 2;
 /// In how many looks at others' progress there is one at the object: its line of the cache is its holder's.
@@ -202,11 +209,37 @@ pub fn wait_for_events(own: &TurnSlot, other: u32, events: u64) {
 /// Waits until thread `other` has run all its `total` recorded events, whatever the rule.
 pub fn wait_for_end(own: &TurnSlot, other: u32, total: u64) {
     let slot = &runtime::turns()[other as usize];
-    if runtime::has_flag(relive_trace::control::flag::DERIVED) {
+    if runtime::has_flag(flag::DERIVED) {
         wait_for_events(own, other, total);
     } else if slot.awaited.next.load(Ordering::Acquire) < u64::MAX || slot.events.load(Ordering::Acquire) < total {
         wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), total, None);
     }
+}
+
+/// Looks so many rounds long whether `word` has reached `wanted`, or `is_next` says that it does not matter: then `false`.
+#[inline]
+fn poll(
+    rounds: u32,
+    (polled, word): (&AtomicU64, &AtomicU64),
+    wanted: u64,
+    is_next: impl Fn() -> bool,
+) -> Option<bool> {
+    for _ in 0..rounds {
+        for spin in 0..SPINS {
+            if polled.load(Ordering::Acquire) >= wanted {
+                return Some(true);
+            }
+            if spin % LOOKS == 0 && is_next() {
+                return Some(false);
+            }
+            core::hint::spin_loop();
+        }
+        if word.load(Ordering::Acquire) >= wanted {
+            return Some(true);
+        }
+        syscall::sched_yield();
+    }
+    None
 }
 
 /// Waits for `word` to reach `wanted`; `polled` is never ahead of it and cheaper for its writer to have polled. `false` if
@@ -226,20 +259,15 @@ fn wait_until(
     }
     // Whoever waits behind this thread's next release need not wait for that, too.
     races::waits();
-    for _ in 0..ROUNDS {
-        for spin in 0..SPINS {
-            if polled.load(Ordering::Acquire) >= wanted {
-                return true;
-            }
-            if spin % LOOKS == 0 && is_next() {
-                return false;
-            }
-            core::hint::spin_loop();
-        }
-        if word.load(Ordering::Acquire) >= wanted {
-            return true;
-        }
-        syscall::sched_yield();
+    if let Some(ended) = poll(ROUNDS_OF_MANY, (polled, word), wanted, is_next) {
+        return ended;
+    }
+    let is_one_of_many = POLLING.fetch_add(1, Ordering::Relaxed) >= POLLING_MAX && runtime::has_flag(flag::DERIVED);
+    let rounds = if is_one_of_many { 0 } else { ROUNDS - ROUNDS_OF_MANY };
+    let ended = poll(rounds, (polled, word), wanted, is_next);
+    POLLING.fetch_sub(1, Ordering::Relaxed);
+    if let Some(ended) = ended {
+        return ended;
     }
     own.waits_for.store(other, Ordering::Relaxed);
     own.wants.store(wanted, Ordering::Relaxed);
