@@ -49,6 +49,9 @@ use untouched::Untouched;
 
 /// Cells that are fetched ahead of the one that is looked at.
 const AHEAD: usize = 8;
+/// Likewise the list of a cell that has one: the cell must be there by then.
+const LIST_AHEAD: usize = 4;
+const _: () = assert!(LIST_AHEAD < AHEAD);
 
 /// What memory remembers.
 ///
@@ -83,6 +86,11 @@ impl<'m, H: Host> History<'m, H> {
         for (index, line) in lines.iter().enumerate() {
             if let Some(later) = lines.get(index + AHEAD) {
                 self.host.prefetch(self.memory.home(later.number));
+            }
+            if let Some(soon) = lines.get(index + LIST_AHEAD)
+                && let Some(list) = self.memory.home(soon.number).list_now()
+            {
+                self.host.prefetch(self.lists.entry(list, 0));
             }
             self.visit(clock, line.number, Entry::access(clock.epoch(), line.read, line.written), report);
         }

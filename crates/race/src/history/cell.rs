@@ -49,6 +49,13 @@ impl Cell {
         if head == LOCKED { self.wait(host) } else { Held { cell: self, head } }
     }
 
+    /// The list that it has at this moment, if nobody looks at it: it may have another one at the next.
+    #[inline]
+    pub(super) fn list_now(&self) -> Option<List> {
+        let head = self.head.load(Relaxed);
+        if head == LOCKED { None } else { List::unpack(head >> LIST_SHIFT) }
+    }
+
     #[cold]
     fn wait(&self, host: &impl Host) -> Held<'_> {
         let mut times = 0;

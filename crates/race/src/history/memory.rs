@@ -13,9 +13,9 @@ use core::sync::atomic::{AtomicU64, fence};
 
 /// What the history asks of the process.
 pub trait Host {
-    /// The cell will be looked at soon.
-    fn prefetch(&self, cell: &Cell) {
-        let _ = cell;
+    /// This will be looked at, and written, soon.
+    fn prefetch<T>(&self, place: &T) {
+        let _ = place;
     }
 
     /// Another thread holds what is wanted, as it did when this was called `times` times before.

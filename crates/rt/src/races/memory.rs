@@ -22,8 +22,8 @@ pub(super) struct Here;
 
 impl Host for Here {
     #[inline(always)]
-    fn prefetch(&self, cell: &Cell) {
-        fetch(core::ptr::from_ref(cell).cast());
+    fn prefetch<T>(&self, place: &T) {
+        fetch(core::ptr::from_ref(place).cast());
     }
 
     fn pause(&self, times: u32) {
