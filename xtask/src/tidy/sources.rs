@@ -68,11 +68,28 @@ pub(super) fn check(name: &str, text: &str, findings: &mut Findings) {
             error(place(), "unsafe without a SAFETY comment that a reviewer could refute");
         }
     }
+    for index in doctests(&lines) {
+        error(
+            format!("{name}:{}", index + 1),
+            "code in documentation that nothing runs: make it a test, or say `text`",
+        );
+    }
     if lines.len() > LINES_MAX {
         error(name.to_owned(), &format!("{} lines, at most {LINES_MAX}: split it by what it does", lines.len()));
     } else if lines.len() > LINES_NOTE {
         findings.warnings.push(Finding::new(name, format!("{} lines", lines.len())));
     }
+}
+
+/// Lines that open a block in documentation which rustdoc would run.
+fn doctests<'t>(lines: &'t [&'t str]) -> impl Iterator<Item = usize> + 't {
+    let mut inside = false;
+    lines.iter().enumerate().filter_map(move |(index, line)| {
+        let documentation = ["///", "//!"].iter().find_map(|comment| line.trim_start().strip_prefix(comment))?;
+        let words = documentation.trim_start().strip_prefix("```")?;
+        inside = !inside;
+        (inside && matches!(words.trim(), "" | "rust")).then_some(index)
+    })
 }
 
 /// Fuzz targets and crate roots may begin with inner attributes.
@@ -119,6 +136,12 @@ mod tests {
         for (head, tail, _) in FORBIDDEN {
             assert_eq!(errors("a/b.rs", &format!("//! x\n{head}{tail}\n")).len(), 1, "{head}{tail}");
         }
+    }
+
+    #[test]
+    fn documentation_has_no_tests() {
+        let with = |words: &str| errors("a/b.rs", &format!("//! x\n/// ```{words}\n/// f();\n/// ```\nfn f() {{}}\n"));
+        assert_eq!([with("").len(), with("rust").len(), with("text").len()], [1, 1, 0]);
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
 
 /// Recordings of each argument line: `RELIVE_TEST_RUNS`, few unless it says otherwise.
 pub(crate) fn runs() -> usize {
-    std::env::var("RELIVE_TEST_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
+    std::env::var("RELIVE_TEST_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
 struct Case<'a> {
