@@ -476,6 +476,7 @@ fn settle(thread: &mut Thread, heir: Heir) {
             }
         }
         Mode::Replay => {
+            replay::turn::reset_after_fork();
             begin_replay(thread, heir.index);
             open_learning(thread);
             enter_replay(thread);

@@ -281,6 +281,11 @@ fn wait_until(
     reached
 }
 
+/// Who waited in the parent of this fork child does not wait here.
+pub fn reset_after_fork() {
+    POLLING.store(0, Ordering::Relaxed);
+}
+
 /// The program joined a clock without an event: the next jump need not be the object's.
 pub fn joined() {
     super::acting().replay.joined = true;
