@@ -56,6 +56,15 @@ __attribute__((noinline)) static uint64_t by_table(unsigned which, unsigned *at)
     }
 }
 
+// Three labels with an instruction of the shortest kind between each two.
+#define EXCHANGE(label)                                                                                                \
+    label:                                                                                                             \
+    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory")
+#define EXCHANGES                                                                                                      \
+    EXCHANGE(swap);                                                                                                    \
+    EXCHANGE(between);                                                                                                 \
+    EXCHANGE(again);
+
 // The same for a table of labels, by which interpreters jump from each instruction to the next. Behind the first two
 // nobody jumps, right behind the others somebody does.
 __attribute__((noinline)) static uint64_t by_labels(unsigned program, unsigned *at)
@@ -78,12 +87,7 @@ down:
     __asm__ volatile("lock decl (%0)\n\tnop\n\tnop" : : "r"(at) : "memory", "cc");
     result = result * 5 + 2;
     NEXT();
-swap:
-    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
-between:
-    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
-again:
-    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
+EXCHANGES
     result = result * 5 + old;
     NEXT();
 end:
@@ -99,12 +103,7 @@ __attribute__((noinline)) static uint64_t by_program(unsigned which, unsigned *a
     uint64_t result = which;
     unsigned old = which;
     goto *(*next++);
-swap:
-    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
-between:
-    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
-again:
-    __asm__ volatile("xchg %0, (%1)" : "+r"(old) : "r"(at) : "memory");
+EXCHANGES
     result = result * 5 + old;
     goto *(*next++);
 end:

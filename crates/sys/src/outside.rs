@@ -24,7 +24,7 @@ use crate::frames::{Found, Known};
 use crate::signal::Context;
 use core::arch::asm;
 pub use fault::{Decide, in_front, install, is_in_front};
-pub use places::{Places, is_libc, patch};
+pub use places::{Places, is_libc, is_loader, patch};
 pub use searched::Searched;
 
 /// A prefix without a meaning: it stands before those instructions that stay, our own.

@@ -4,9 +4,13 @@
 //! Apart from the tests because programs, guests and single calls are judged alike.
 #![allow(dead_code, reason = "each test binary uses the part it needs")]
 
+#[path = "../trial/runs.rs"]
+mod runs;
+
 use crate::guest::guest;
 use crate::text;
 use crate::timed::{Ended, RELIVE, run};
+use runs::runs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -14,8 +18,6 @@ use std::time::Duration;
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// The first replay goes by timestamps and learns, the others go by what it learnt.
 const REPLAYS: usize = 3;
-/// Recordings of one case, unless `RELIVE_TEST_RUNS` says otherwise.
-const RECORDINGS: usize = 2;
 /// Of one whose recordings did not differ.
 const RECORDINGS_MAX: usize = 8;
 
@@ -61,8 +63,7 @@ pub(crate) fn check_with(varies: bool, flags: &[&str], command: impl Fn(&Path) -
     let scratch = tempfile::tempdir().expect("a folder");
     let command = command(scratch.path());
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
-    let count = std::env::var("RELIVE_TEST_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(RECORDINGS);
-    let mut recordings: Vec<Vec<u8>> = (0..count).map(|_| once(&words, flags, scratch.path()).stdout).collect();
+    let mut recordings: Vec<Vec<u8>> = (0..runs()).map(|_| once(&words, flags, scratch.path()).stdout).collect();
     let differ = |recordings: &[Vec<u8>]| recordings.iter().any(|recording| *recording != recordings[0]);
     // On a busy machine less than usual may happen twice in the same way.
     while varies && !differ(&recordings) && recordings.len() < RECORDINGS_MAX {

@@ -2,9 +2,13 @@
 //!
 //! Apart because this is the judgement, free of how guests are built and run.
 
+#[path = "../trial/runs.rs"]
+mod runs;
+
 use super::registry::{Guest, Promise};
 use super::run::Ended;
 use super::{Recording, Stage, TOOL_FAILED, build::Program, debugger, same};
+use runs::runs;
 use std::time::Duration;
 
 /// Replays of each recording: the first learns, the others use what it learnt.
@@ -97,11 +101,6 @@ pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
         outcome.map_err(|cause| format!("{} {line}: {cause}", guest.name))?;
     }
     Ok(())
-}
-
-/// Recordings of each argument line: `RELIVE_TEST_RUNS`, few unless it says otherwise.
-pub(crate) fn runs() -> usize {
-    std::env::var("RELIVE_TEST_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
 struct Case<'a> {

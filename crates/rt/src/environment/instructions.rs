@@ -70,8 +70,8 @@ pub(super) fn start(handover: Option<&Handover>) {
     install(SIGILL, 0);
     let patched = handover.is_some_and(|handover| handover.places.is_some());
     let is_writable = maps::each_file_of_code(|range, offset, path| {
-        if binding::is_loader(path) {
-            // SAFETY: as below.
+        if outside::is_loader(path) {
+            // SAFETY: the loader's code; the process has one thread, and it is here.
             unsafe { binding::wipe(&range) };
         }
         if patched && !atomics::are_ordered() && !places.has_wanted(&range) {

@@ -33,7 +33,7 @@ impl Named {
     }
 
     fn add(&mut self, offset: usize) {
-        // SAFETY: as in `bytes`, and borrowed mutably.
+        // SAFETY: as in `any`, and nobody else has it: this is borrowed mutably.
         let bytes = unsafe { core::slice::from_raw_parts_mut(self.bits as *mut u8, self.length) };
         if let Some(byte) = bytes.get_mut(offset / 8) {
             *byte |= 1 << (offset % 8);

@@ -207,13 +207,25 @@ pub unsafe fn patch(places: &Places, range: &Range<usize>, file: &File, offset: 
     tally
 }
 
+/// How the names of loaders begin.
+const LOADERS: [&[u8]; 2] = [b"ld-linux-", b"ld-2."];
+
 /// Whether a file is the C library, a part of it, or its loader.
 pub fn is_libc(fd: u32) -> bool {
     const PATH_MAX: usize = 4096;
-    const NAMES: [&[u8]; 5] = [b"libc.so.", b"libc-", b"libpthread", b"ld-linux-", b"ld-2."];
+    const PARTS: [&[u8]; 3] = [b"libc.so.", b"libc-", b"libpthread"];
     let mut path = [0; PATH_MAX];
-    let name = syscall::path_of(fd, &mut path).and_then(|path| path.rsplit(|&byte| byte == b'/').next());
-    name.is_some_and(|name| NAMES.iter().any(|known| name.starts_with(known)))
+    syscall::path_of(fd, &mut path).is_some_and(|path| is_called(path, &PARTS) || is_loader(path))
+}
+
+/// Whether a path is that of the C library's loader.
+pub fn is_loader(path: &[u8]) -> bool {
+    is_called(path, &LOADERS)
+}
+
+fn is_called(path: &[u8], beginnings: &[&[u8]]) -> bool {
+    let name = path.rsplit(|&byte| byte == b'/').next();
+    name.is_some_and(|name| beginnings.iter().any(|known| name.starts_with(known)))
 }
 
 pub(super) unsafe fn protect(range: &Range<usize>, rights: usize) -> bool {

@@ -90,13 +90,6 @@ impl Found {
     }
 }
 
-/// Whether a path that ends in zero is the loader's.
-pub fn is_loader(path: &[u8]) -> bool {
-    const NAMES: [&[u8]; 2] = [b"ld-linux-x86-64.", b"ld-2."];
-    let name = path.rsplit(|&byte| byte == b'/').next();
-    name.is_some_and(|name| NAMES.iter().any(|known| name.starts_with(known)))
-}
-
 /// Calls `visit` with each offset where the registers are restored.
 fn each_place(code: &[u8], mut visit: impl FnMut(usize)) {
     crate::sweep::each_pair(code, RESTORE[0], [RESTORE[1]; 4], |at| {
