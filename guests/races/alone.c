@@ -41,6 +41,40 @@ static void again(void)
     ended(thread);
 }
 
+static int table[1 << 16], sums[2];
+
+static void *add(void *argument)
+{
+    int *sum = argument;
+    for (size_t at = 0; at < sizeof table / sizeof *table; at += 64)
+        *sum += table[at];
+    return argument;
+}
+
+// Alone again and again, for nothing and for long: what is done then, two threads read, and it what they did.
+static void phases(void)
+{
+    for (int phase = 0; phase < 8; phase++) {
+        for (int round = 0; round < phase % 4 * 20; round++)
+            for (size_t at = 0; at < sizeof table / sizeof *table; at++)
+                table[at] += sums[at % 2] + round;
+        pthread_t thread;
+        must(pthread_create(&thread, NULL, add, &sums[0]));
+        add(&sums[1]);
+        ended(thread);
+    }
+}
+
+// The same, and what they do then races.
+static void racing_phases(void)
+{
+    for (int phase = 0; phase < 8; phase++) {
+        for (int round = 0; round < phase % 4 * 100; round++)
+            store(NULL);
+        same_code();
+    }
+}
+
 static void in_child(void)
 {
     store(NULL);
@@ -91,6 +125,7 @@ int main(int argc, char **argv)
     } cases[] = {
         {"same_code", same_code}, {"before", before}, {"again", again},
         {"in_child", in_child}, {"variable", variable}, {"freed", freed},
+        {"phases", phases}, {"racing_phases", racing_phases},
     };
     for (size_t at = 0; at < sizeof cases / sizeof *cases; at++)
         if (is(cases[at].name, word(argc, argv, 1, "")))

@@ -75,7 +75,7 @@ pub trait Sink: Sync + Sized {
     }
 
     /// Whether the process has one thread, whose accesses race with nobody's: of what is translated meanwhile only locked
-    /// instructions are looked at. Whoever says so flushes that code when it is over.
+    /// instructions are looked at. Whoever says so turns the engine to another view, and back when it is over.
     fn is_alone(&self) -> bool {
         false
     }

@@ -72,6 +72,11 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
         self.memory.word(word::LOG_NEXT) == self.log()
     }
 
+    /// Forgets which call the thread was followed in: code in which none is followed ran meanwhile.
+    pub fn forget_call(&mut self) {
+        self.memory.set_word(word::RETURNS, 0);
+    }
+
     /// How many lines it touched, rather more than fewer.
     pub fn lines(&self) -> u64 {
         (self.memory.word(word::LOG_NEXT) - self.log()) / 8

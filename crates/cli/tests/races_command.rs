@@ -9,7 +9,7 @@ mod desk;
 mod programs;
 
 use desk::{Desk, Run};
-use programs::{BLOCK, FLAG, HANDED, HELD, LATE, NAMED, NODES, READERS, TALLIED, WIDE};
+use programs::{BLOCK, FLAG, HANDED, HELD, LATE, LENT, LIBRARY, NAMED, NODES, READERS, TALLIED, WIDE};
 
 /// The program of the README, whose count of calls is not under the lock.
 const TALLY: &str = include_str!("../../../guests/demo/tally.c");
@@ -212,6 +212,26 @@ fn threads_thread_local_variables_and_values_are_told_as_the_program_calls_them(
     assert!(of("helper").is_some(), "{own}");
     let sarif = desk.relive(["races", "-q", "--format", "sarif"]);
     assert!(races(&sarif).contains("thread 0.1 \\\"helper\\\" writes"), "{}", sarif.stdout);
+}
+
+#[test]
+fn thread_local_variables_of_libraries_are_told_as_they_call_them() {
+    let desk = Desk::new();
+    let libraries = ["left", "right"].map(|name| {
+        let file = format!("lib{name}.so");
+        desk.build_with(&file, &LIBRARY.replace("NAME", name), &["-shared", "-fPIC"]);
+        format!("./{file}")
+    });
+    desk.build_with("lent", LENT, &[&libraries[0], &libraries[1], "-Wl,-rpath,$ORIGIN"]);
+    desk.relive(["record", "-q", "--environment", "--", "./lent"]);
+    let found = desk.relive(["races", "-q"]);
+    let text = races(&found);
+    assert!(text.starts_with("2 data races"), "{text}");
+    for name in ["left", "right"] {
+        let variable = format!("\n  kept.{name}: 4 bytes at ");
+        let declared = format!("thread-local variable of thread 0, declared at lib{name}.so.c:2");
+        assert!(text.contains(&variable) && text.contains(&declared), "{text}");
+    }
 }
 
 #[test]

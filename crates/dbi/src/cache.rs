@@ -14,6 +14,7 @@ mod join;
 #[cfg(test)]
 mod tests;
 mod versions;
+mod views;
 
 use crate::arena::{Arena, Array};
 use crate::assembler::Assembler;
@@ -96,6 +97,10 @@ pub(crate) struct Piece {
     flushed: bool,
     /// Whether it compares these bytes before it runs.
     checked: bool,
+    /// The tool's view that it was made by.
+    view: u8,
+    /// It is unreachable for no other reason than that this is not the tool's view now.
+    rests: bool,
 }
 
 /// A way out of a block, and where it is joined to.
@@ -142,6 +147,8 @@ pub(crate) struct Cache {
     pub(crate) table: Table,
     pub(crate) stubs: Stubs,
     factory: InstructionInfoFactory,
+    /// The tool's view of the program.
+    view: u8,
     /// How often everything was emptied.
     pub(crate) emptied: u64,
 }
@@ -187,6 +194,7 @@ impl Cache {
             table,
             stubs: Stubs::NONE,
             factory: factory_with_room(),
+            view: 0,
             emptied: 0,
         };
         let table = cache.table.addresses();
@@ -340,6 +348,8 @@ impl Cache {
             older: NONE,
             flushed: false,
             checked: nature == Nature::Writable,
+            view: self.view,
+            rests: false,
         };
         if self.pieces.push(new).is_err() {
             self.exits.truncate(first_exit);
@@ -390,6 +400,8 @@ impl Cache {
             older: NONE,
             flushed: true,
             checked: false,
+            view: self.view,
+            rests: false,
         };
         self.pieces.push(new).map_err(|_| Error::DataFull)?;
         self.used = code + length as usize;

@@ -182,12 +182,13 @@ impl<H: Host, T: Tool> Engine<H, T> {
         self.cache.lock().flush(range)
     }
 
-    /// Forgets the blocks that begin where `which` says so, because the tool decides otherwise from now on: what it has
-    /// inserted into them is not used again, whether their code is the same or not. Returns how many blocks that were.
+    /// The tool sees the program in another way from now on, by whatever number: what it has inserted into blocks that
+    /// begin where `varies` says so is not used before it turns back to the view that it had then. Returns how many blocks
+    /// that are which were in use.
     ///
     /// A thread that is in one of them runs it to its end.
-    pub fn renew(&self, which: impl FnMut(u64) -> bool) -> usize {
-        self.cache.lock().renew(which)
+    pub fn turn(&self, view: u8, varies: impl FnMut(u64) -> bool) -> usize {
+        self.cache.lock().turn(view, varies)
     }
 
     /// Code in `range` may change without anybody calling [`Self::flush`]: what is translated from it from now on compares

@@ -180,15 +180,16 @@ impl Symbols {
         Some(named(found, image.object(offset), variable, module.raw.bias))
     }
 
-    /// The thread-local variable of the program itself that stands at `address` for the thread with this thread pointer.
-    /// Where those of libraries lie follows from what was loaded when, which nobody tells.
+    /// The thread-local variable that stands at `address` for the thread with this thread pointer, of the program or of a
+    /// library that was there from the start.
     pub fn thread_local(&self, pointer: u64, address: u64) -> Option<Global> {
-        let program = self.modules.iter().filter(|module| elf::is_started(now(&module.raw.file, &self.relocated)));
-        // Some libraries can be started, too: the program lies below them.
-        let module = program.min_by_key(|module| module.raw.start)?;
-        let storage = elf::storage(now(&module.raw.file, &self.relocated))?;
-        let start = pointer.checked_sub(storage.below())?;
-        let offset = address.checked_sub(start).filter(|&offset| offset < storage.size)?;
+        let below = pointer.checked_sub(address)?;
+        // The nearest that begins below it.
+        let holders = self.modules.iter().filter(|module| module.raw.storage >= below);
+        let module = holders.min_by_key(|module| module.raw.storage)?;
+        let start = pointer.checked_sub(module.raw.storage)?;
+        let bytes = elf::storage_bytes(now(&module.raw.file, &self.relocated))?;
+        let offset = address.checked_sub(start).filter(|&offset| offset < bytes)?;
         let found = Global { module: module.raw.path().to_owned(), offset, ..Global::default() };
         module.asked.set(true);
         let image = self.image(module)?;
@@ -196,10 +197,9 @@ impl Symbols {
         Some(named(found, image.thread_local(offset), variable, start)).filter(|found| found.name.is_some())
     }
 
-    /// At most so many bytes below a thread pointer are thread-local variables of what is there from the start.
+    /// So many bytes below a thread pointer are thread-local variables of what is there from the start.
     pub fn storage(&self) -> u64 {
-        let modules = self.modules.iter();
-        modules.filter_map(|module| elf::storage(now(&module.raw.file, &self.relocated))).map(elf::Storage::below).sum()
+        self.modules.iter().map(|module| module.raw.storage).max().unwrap_or(0)
     }
 
     /// The variable at `address` if it lies in one of the frames of `stack`, whose slots must be known.

@@ -80,6 +80,8 @@ pub struct RawModule {
     /// tells it, of a mapping of code, the first address less where in the file it begins; [`crate::locate`] makes the
     /// whole file of it.
     pub bias: u64,
+    /// How far below each thread's pointer its thread-local variables begin: 0 if it has none, or elsewhere.
+    pub storage: u64,
     /// The file's build id (`NT_GNU_BUILD_ID`); empty if it has none.
     pub build_id: Vec<u8>,
 }

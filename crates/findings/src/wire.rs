@@ -17,7 +17,7 @@
 //! | tag | record | words | belongs to |
 //! |---|---|---|---|
 //! | 1 | `HEADER` | [`MAGIC`], [`VERSION`] | is first, once |
-//! | 2 | `MODULE` | start, end, bias; then one `TEXT`: the file. Perhaps of its code alone, see below | |
+//! | 2 | `MODULE` | start, end, bias, how far below a thread pointer its thread-local variables begin (0: not known); then one `TEXT`: the file. Perhaps of its code alone, see below | |
 //! | 3 | `BUILD_ID` | bytes (at most [`BUILD_ID_MAX`]), then the bytes, eight to a word, first byte lowest | `MODULE` |
 //! | 4 | `THREAD` | number, creator, start of its stack, end of its stack, its thread pointer (`pthread_self()`); then a `TEXT`: its name, perhaps a second: its label; perhaps a `STACK`: its creation | |
 //! | 5 | `RACE` | address, bytes, kind, certainty, count; then exactly two `ACCESS` | |
@@ -85,7 +85,7 @@ pub mod tag {
     }
     tags! {
         HEADER, Some(2);
-        MODULE, Some(3);
+        MODULE, Some(4);
         BUILD_ID, None;
         THREAD, Some(5);
         RACE, Some(5);

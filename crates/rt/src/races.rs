@@ -31,13 +31,14 @@ mod passage;
 mod robust;
 mod second;
 mod state;
+mod storage;
 mod tally;
 
 use crate::object::Cell;
 use crate::runtime;
 use crate::thread;
 use alloc::vec::Vec;
-pub(crate) use alone::is_alone;
+pub(crate) use alone::{has_one_thread, is_alone};
 pub(crate) use content::Content;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -118,6 +119,9 @@ enum Pass {
 pub fn begin() -> bool {
     let Some(pass) = wanted() else { return true };
     let begun = State::begin(pass, thread::current().index);
+    if pass == Pass::Second {
+        storage::look_up(thread::current().handle as u64);
+    }
     ON.store(true, Ordering::Release);
     begun
 }

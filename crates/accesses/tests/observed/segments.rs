@@ -75,7 +75,7 @@ fn of_a_thread_that_is_alone_only_locked_instructions_are_seen() {
     assert_eq!((&locked.read, &locked.written), (&bytes(0..0), &bytes(0..0)));
     assert!(!locked.locked.is_empty());
     observed.engine.tool().sink().alone.store(false, Ordering::Relaxed);
-    assert!(observed.engine.renew(|_| true) > 0);
+    assert!(observed.engine.turn(1, |_| true) > 0);
     observed.call(f, [data + 64, 7, 0, 0, 0, 0]);
     let all = observed.take();
     assert_eq!(all.written, bytes(data + 64..data + 72));

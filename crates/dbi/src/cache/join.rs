@@ -3,7 +3,7 @@
 //! Apart from the cache because here is the code that changes what other threads may
 //! run at the moment.
 
-use super::{Cache, NONE, Piece, Place};
+use super::{Cache, NONE, Place};
 use crate::translate::Way;
 use core::ops::Range;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -72,33 +72,28 @@ impl Cache {
         }
         for number in 0..self.pieces.len() {
             let piece = self.pieces[number];
-            if piece.flushed || piece.start >= range.end || piece.end <= range.start {
+            if piece.start >= range.end || piece.end <= range.start {
                 continue;
             }
-            count += 1;
-            self.part_with(number as u32);
+            if piece.rests {
+                count += 1;
+                self.forget_resting(number as u32);
+            } else if !piece.flushed {
+                count += 1;
+                self.part_with(number as u32);
+            }
         }
         count
     }
 
-    /// As [`Self::flush`], of all blocks that begin where `which` says so, and for good.
-    pub(crate) fn renew(&mut self, mut which: impl FnMut(u64) -> bool) -> usize {
-        let mut count = 0;
-        for number in 0..self.pieces.len() as u32 {
-            let Piece { start, flushed, .. } = self.pieces[number as usize];
-            if which(start) {
-                if !flushed {
-                    count += 1;
-                    self.part_with(number);
-                }
-                self.throw_away(number);
-            }
-        }
-        count
+    /// Makes a block unreachable whose code changes.
+    pub(super) fn part_with(&mut self, number: u32) {
+        self.take_out(number);
+        self.put_away(number);
     }
 
     /// Makes a block unreachable.
-    pub(super) fn part_with(&mut self, number: u32) {
+    pub(super) fn take_out(&mut self, number: u32) {
         let piece = self.pieces[number as usize];
         self.index.remove(number, &self.pieces);
         self.table.remove(piece.start);
@@ -110,6 +105,5 @@ impl Cache {
         }
         let gone = &mut self.pieces[number as usize];
         (gone.joined, gone.flushed) = (NONE, true);
-        self.put_away(number);
     }
 }

@@ -42,7 +42,8 @@ impl Cache {
         while number != NONE {
             let piece = self.pieces[number as usize];
             let source = &self.sources[piece.source as usize..][..(piece.end - piece.start) as usize];
-            if piece.checked == checked && piece.end == block.end() && source == block.bytes(piece.start, piece.end) {
+            let is_alike = piece.checked == checked && piece.view == self.view && piece.end == block.end();
+            if is_alike && source == block.bytes(piece.start, piece.end) {
                 break;
             }
             (newer, number) = (number, piece.older);
@@ -61,11 +62,6 @@ impl Cache {
         self.index.insert(number, &self.pieces);
         self.pages.add(&(piece.start..piece.end));
         Some(number)
-    }
-
-    /// Forgets a block that was put away; with the newest, all versions that begin where it does.
-    pub(super) fn throw_away(&mut self, number: u32) {
-        self.old.remove(number, &self.pieces);
     }
 
     /// The block of this exit found that its code is another.

@@ -78,11 +78,11 @@ fn a_tool_that_changes_its_mind_sees_what_was_translated_before() {
         }
         assert_eq!(thread.tool_words()[0], 0);
         engine.tool().0.store(true, Ordering::Relaxed);
-        assert_eq!(engine.renew(|start| start != callee.0 as u64), 5);
+        assert_eq!(engine.turn(1, |start| start != callee.0 as u64), 5);
         assert_eq!(call(&mut thread, caller, [0; 6]), 21);
         let without_callee = thread.tool_words()[0];
         assert!(without_callee > 10, "{without_callee}");
-        assert_eq!(engine.renew(|start| start == callee.0 as u64), 1);
+        assert_eq!(engine.turn(2, |start| start == callee.0 as u64), 1);
         for value in [7, 9] {
             returns(callee, 0, value);
             engine.flush(&callee.range());
@@ -90,6 +90,43 @@ fn a_tool_that_changes_its_mind_sees_what_was_translated_before() {
             assert_eq!(call(&mut thread, caller, [0; 6]), u64::from(value) * 3);
             assert_eq!(thread.tool_words()[0] - before, without_callee + 3 * 2);
         }
+    }
+}
+
+#[test]
+fn a_tool_that_turns_back_finds_what_it_had_translated() {
+    let callee = Code::of_bytes(&[0xC3]);
+    let caller = calls_thrice(callee);
+    for engine in [engine(Distance::Near, Later::default()), watching(Distance::Far, Later::default(), callee)] {
+        let mut thread = attach(engine);
+        let turn = |view: u8| {
+            engine.tool().0.store(view == 1, Ordering::Relaxed);
+            engine.turn(view, |_| true)
+        };
+        returns(callee, 0, 7);
+        let (mut counted, mut blocks) = (Vec::new(), 0);
+        for round in 0..4 {
+            for view in [0, 1] {
+                let resting = turn(view);
+                assert_eq!(resting, if round == 0 && view == 0 { 0 } else { 6 });
+                assert_eq!(call(&mut thread, caller, [0; 6]), 21);
+                counted.push(thread.tool_words()[0]);
+            }
+            if round == 0 {
+                blocks = engine.usage().blocks;
+            }
+        }
+        assert_eq!(engine.usage().blocks, blocks, "nothing was translated twice in one view");
+        let each = counted[1];
+        assert_eq!(counted, [0, each, each, 2 * each, 2 * each, 3 * each, 3 * each, 4 * each]);
+        // Code that changes while what was made of it rests.
+        turn(0);
+        returns(callee, 0, 9);
+        engine.flush(&callee.range());
+        assert_eq!(call(&mut thread, caller, [0; 6]), 27);
+        turn(1);
+        assert_eq!(call(&mut thread, caller, [0; 6]), 27);
+        assert_eq!(thread.tool_words()[0], 5 * each);
     }
 }
 

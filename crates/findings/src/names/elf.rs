@@ -127,44 +127,14 @@ impl Image {
     }
 }
 
-/// The part of a file's image of which each thread has a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Storage {
-    /// Its bytes.
-    pub(super) size: u64,
-    start: u64,
-    align: u64,
-}
-
-impl Storage {
-    /// How far below the thread pointer that of the program begins, which is the first to be laid out: the copy's
-    /// beginning is aligned as the image's is.
-    pub(super) fn below(self) -> u64 {
-        let align = self.align.max(1);
-        let first = self.start.wrapping_neg() % align;
-        self.size.saturating_sub(first).next_multiple_of(align) + first
-    }
-}
-
-/// That of the file at `path`, if it has one.
-pub(super) fn storage(path: &Path) -> Option<Storage> {
+/// How many bytes of thread-local variables the file at `path` has.
+pub(super) fn storage_bytes(path: &Path) -> Option<u64> {
     with_elf(path, |elf| {
         let object::File::Elf64(elf) = elf else { return None };
         let endian = elf.endian();
         let found = elf.elf_program_headers().iter().find(|header| header.p_type(endian) == object::elf::PT_TLS)?;
-        let (start, align) = (found.p_vaddr(endian), found.p_align(endian));
-        Some(Storage { size: found.p_memsz(endian), start, align })
-            .filter(|own| own.align < 1 << 16 && own.size < 1 << 32)
+        Some(found.p_memsz(endian))
     })?
-}
-
-/// Whether the file at `path` names a loader, as programs do.
-pub(super) fn is_started(path: &Path) -> bool {
-    let names_loader = |elf: &Elf<'_>| {
-        let object::File::Elf64(elf) = elf else { return false };
-        elf.elf_program_headers().iter().any(|header| header.p_type(elf.endian()) == object::elf::PT_INTERP)
-    };
-    with_elf(path, names_loader).unwrap_or(false)
 }
 
 fn has_debug(elf: &Elf<'_>) -> bool {

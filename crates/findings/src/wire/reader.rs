@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
 
     fn module(&mut self) -> Result<RawModule, Stop> {
         let record = self.expect(tag::MODULE)?;
-        let &[start, end, bias] = record.words else { return Err(Stop::Torn) };
+        let &[start, end, bias, storage] = record.words else { return Err(Stop::Torn) };
         record.value("the end of a module", end, (start <= end).then_some(()))?;
         let file = self.text()?;
         let mut build_id = Vec::new();
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
             let bytes = build_id.len() as u64;
             id.value("the length of a build id", bytes, (bytes <= BUILD_ID_MAX).then_some(()))?;
         }
-        Ok(RawModule { file, start, end, bias, build_id, recorded: None })
+        Ok(RawModule { file, start, end, bias, storage, build_id, recorded: None })
     }
 
     fn thread(&mut self) -> Result<RawThread, Stop> {

@@ -43,7 +43,7 @@ impl Encoder {
     }
 
     fn module(&mut self, module: &RawModule) {
-        self.record(tag::MODULE, &[module.start, module.end, module.bias]);
+        self.record(tag::MODULE, &[module.start, module.end, module.bias, module.storage]);
         self.text(&module.file);
         if !module.build_id.is_empty() {
             self.bytes(tag::BUILD_ID, &module.build_id);
@@ -155,8 +155,17 @@ fn ranges() -> impl Strategy<Value = (u64, u64)> {
 }
 
 fn modules() -> impl Strategy<Value = RawModule> {
-    (".{0,20}", ranges(), any::<u64>(), vec(any::<u8>(), 0..=BUILD_ID_MAX as usize))
-        .prop_map(|(file, (start, end), bias, build_id)| RawModule { file, start, end, bias, build_id, recorded: None })
+    (".{0,20}", ranges(), any::<[u64; 2]>(), vec(any::<u8>(), 0..=BUILD_ID_MAX as usize)).prop_map(
+        |(file, (start, end), [bias, storage], build_id)| RawModule {
+            file,
+            start,
+            end,
+            bias,
+            storage,
+            build_id,
+            recorded: None,
+        },
+    )
 }
 
 fn threads() -> impl Strategy<Value = RawThread> {

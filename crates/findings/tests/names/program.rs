@@ -81,7 +81,8 @@ impl Program {
 
     pub(crate) fn module(&self) -> RawModule {
         let file = self.path.to_str().expect("a path").to_owned();
-        RawModule { file, start: BIAS, end: BIAS + 0x10_0000, bias: BIAS, build_id: self.build_id(), recorded: None }
+        let build_id = self.build_id();
+        RawModule { file, start: BIAS, end: BIAS + 0x10_0000, bias: BIAS, storage: 32, build_id, recorded: None }
     }
 
     pub(crate) fn symbols(&self) -> Symbols {

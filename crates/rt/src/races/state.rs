@@ -146,7 +146,7 @@ impl State {
                 let ended = self.clocks.join(me, *other);
                 self.clocks.forget_thread(*other);
                 self.ended(ended);
-                if alone::all_are_made() && self.clocks.knows_all(me) {
+                if self.clocks.knows_all(me) {
                     alone::begins();
                 }
             }
@@ -404,7 +404,6 @@ impl State {
 
     /// The process has this thread alone, and none of what others did can race with it.
     fn fork(&self, me: u32) {
-        alone::forked();
         hints::forked();
         self.clocks.reset();
         start(&self.clocks, me);
@@ -419,6 +418,7 @@ impl State {
         self.ending.fork();
         self.say_of_image(word::BEGUN);
         self.second.lock().fork(self.pass, me);
+        alone::forked();
     }
 
     /// The thread's last call.

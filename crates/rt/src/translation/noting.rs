@@ -144,10 +144,19 @@ fn noting() -> &'static Noting {
     unsafe { ENGINE.load(Ordering::Acquire).as_ref() }.expect("accesses are noted")
 }
 
+/// How the program is seen: whether its accesses matter. It begins alone.
+const ALONE: u8 = 0;
+const LOOKED_AT: u8 = 1;
+
 /// Whether accesses matter is another thing from here on. Natively, in the only thread.
 pub(crate) fn look_anew() {
+    let (engine, alone) = (noting(), races::is_alone());
+    if !alone {
+        // SAFETY: as in `take_accesses`.
+        engine.tool().segment(&mut unsafe { engine.tool_memory() }).forget_call();
+    }
     // Of our own code nothing is looked at either way.
-    noting().renew(|start| !is_own_code(start as usize));
+    engine.turn(if alone { ALONE } else { LOOKED_AT }, |start| !is_own_code(start as usize));
 }
 
 /// Takes what the calling thread touched since this was last called. Natively.

@@ -6,7 +6,7 @@
 /// `relvfind` as a word: the first of the first record.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"relvfind");
 /// The version of the records.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// Most words of a stack in a snapshot.
 pub const STACK_WORDS_MAX: usize = 1024;
 

@@ -7,7 +7,7 @@
 use super::blocks::Block;
 use super::told::Met;
 use super::{Operation, Origin, Record};
-use crate::races::labels;
+use crate::races::{labels, storage};
 use crate::thread;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -46,7 +46,8 @@ pub(super) fn modules() -> Vec<u64> {
     let mut words = Vec::new();
     maps::each_file_of_code(|range, offset, path| {
         let (start, end) = (range.start as u64, range.end as u64);
-        record(&mut words, tag::MODULE, &[start, end, start.wrapping_sub(offset as u64)]);
+        let storage = storage::of_code(&(start..end));
+        record(&mut words, tag::MODULE, &[start, end, start.wrapping_sub(offset as u64), storage]);
         text(&mut words, path.strip_suffix(&[0]).unwrap_or(path));
     });
     words

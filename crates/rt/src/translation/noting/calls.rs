@@ -10,6 +10,7 @@ mod numbers;
 mod shapes;
 mod table;
 
+use crate::races;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::ffi::CStr;
@@ -89,14 +90,19 @@ pub(super) fn library() -> Range<u64> {
     KNOWN.lock().library.clone()
 }
 
+/// One more, unless there is no other thread that it could race with.
+fn count(counted: &AtomicU64) {
+    if !races::has_one_thread() {
+        counted.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// A call returns.
 pub(super) fn returned(call: &Returned, touch: &mut dyn FnMut(Range<u64>, Kind)) {
     let memory = Own(Cell::new([0; 2]));
     let by_fronts = memory.number(call.stack, 8).is_none_or(|caller| is_own_code(caller as usize));
     let Some(row) = ROWS.get(call.number as usize) else {
-        let untold = UNTOLD_CALLS.get(call.number as usize - ROWS.len());
-        untold.map(|count| count.fetch_add(1, Ordering::Relaxed));
-        return;
+        return UNTOLD_CALLS.get(call.number as usize - ROWS.len()).into_iter().for_each(count);
     };
     let mut done = Done { call, unit: row.unit, memory: &memory, touch };
     if by_fronts && !row.by_fronts || !done.is_meant(row.means) {
@@ -105,19 +111,19 @@ pub(super) fn returned(call: &Returned, touch: &mut dyn FnMut(Range<u64>, Kind))
     // Each is told, whatever is known of the others.
     let unclear = row.effects.iter().filter(|&&effect| done.tell(effect).is_err()).count();
     if unclear > 0 {
-        UNCLEAR.fetch_add(1, Ordering::Relaxed);
+        count(&UNCLEAR);
     }
 }
 
 /// A call was left otherwise.
 pub(super) fn left() {
-    LEFT.fetch_add(1, Ordering::Relaxed);
+    count(&LEFT);
 }
 
 /// Calls that could not be told: in part, because they were left, and of each of [`UNTOLD_FUNCTIONS`].
 pub(super) fn not_told() -> (u64, u64, impl Iterator<Item = u64>) {
-    let count = |counted: &AtomicU64| counted.load(Ordering::Relaxed);
-    (count(&UNCLEAR), count(&LEFT), UNTOLD_CALLS.iter().map(count))
+    let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    (counted(&UNCLEAR), counted(&LEFT), UNTOLD_CALLS.iter().map(counted))
 }
 
 /// This process's memory, and two of its pages that can be read.
