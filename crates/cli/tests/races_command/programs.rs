@@ -268,29 +268,29 @@ int main(void)
 
 /// A library with thread-local variables, whatever `NAME` is.
 pub(crate) const LIBRARY: &str = "static __thread long before[3];
-__thread struct { int of, NAME; } kept;
+static __thread struct { int of, NAME; } kept;
 long *NAME(void) { before[0]++; return (long *)&kept; }
 ";
 
 /// A thread gets those of two libraries lent.
 pub(crate) const LENT: &str = "#include <pthread.h>
-#include <string.h>
 long *left(void), *right(void);
 static __thread long own;
 static void *write_all(void *of)
 {
-    for (long **lent = of; *lent; lent++)
-        ((int *)*lent)[1] = 7;
+    long **lent = of;
+    ((int *)lent[0])[1] = 7;
+    ((int *)lent[1])[1] = 7;
     return 0;
 }
 int main(void)
 {
-    long *lent[] = { left(), right(), 0 };
+    long *lent[] = { left(), right() };
     own = 1;
     pthread_t thread;
     pthread_create(&thread, 0, write_all, lent);
-    for (long **one = lent; *one; one++)
-        ((int *)*one)[1] = 8;
+    ((int *)lent[0])[1] = 8;
+    ((int *)lent[1])[1] = 8;
     pthread_join(thread, 0);
     return own != 1;
 }

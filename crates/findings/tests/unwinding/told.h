@@ -33,10 +33,10 @@ static void modules(void) {
     while (fgets(line, sizeof line, maps)) {
         int found = sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %4499s", &start, &end, rights, &offset, path);
         if (found == 5 && path[0] == '/' && rights[2] == 'x') {
-            uint64_t module[] = {start, end, start - offset};
+            uint64_t module[] = {start, end, start - offset, 0};
             uint64_t text[600] = {strlen(path)};
             memcpy(text + 1, path, text[0]);
-            record(MODULE, 3, module);
+            record(MODULE, 4, module);
             record(TEXT, 1 + (text[0] + 7) / 8, text);
         }
     }
@@ -100,7 +100,7 @@ __asm__(".text\n"
         ".size take, .-take\n");
 
 __attribute__((constructor)) static void begin(void) {
-    uint64_t header[] = {0, 2};
+    uint64_t header[] = {0, 3};
     void *first[1];
     memcpy(header, "relvfind", 8);
     record(HEADER, 2, header);
