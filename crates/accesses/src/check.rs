@@ -357,10 +357,30 @@ fn log_plain(code: &mut Assembler<'_>, borrowed: &Borrowed, third: Gpr) -> [Forw
     // First the log: a signal that strikes in between makes the access happen again.
     code.store(Operand::at(third, 0), logged);
     code.add_to(tool(word::LOG_NEXT), 8);
-    if third == address {
-        code.copy(address, bits);
-    }
+    fetch_remembered(code, borrowed, third);
     [unknown, full]
+}
+
+/// Fetches what the sink remembers of the line that was just logged, at `third`: in a short segment it is asked for before
+/// it could be fetched otherwise, in a long one it would be gone by then. Changes `bits` or `third`, whichever is not the
+/// address; if `third` should be, it is that again.
+fn fetch_remembered(code: &mut Assembler<'_>, borrowed: &Borrowed, third: Gpr) {
+    let (address, bits) = (borrowed.address, borrowed.bits);
+    code.compare(third, tool(word::SOON));
+    let free = if third == address {
+        code.copy(address, bits);
+        bits
+    } else {
+        third
+    };
+    let later = code.jump_if(Condition::AboveOrEqual);
+    if free == third {
+        code.copy(third, address);
+    }
+    code.and(free, tool(word::REMEMBERED_MASK));
+    code.add_from(free, tool(word::REMEMBERED));
+    code.fetch(Operand::at(free, 0));
+    code.bind(later);
 }
 
 /// Writes code that leaves what a visit needs to find the bytes, and asks for the visit.

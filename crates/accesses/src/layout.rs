@@ -113,6 +113,11 @@ pub(crate) mod word {
     pub(crate) const FUNCTION: usize = RETURNS + 1;
     pub(crate) const ARGUMENTS: usize = FUNCTION + 1;
     pub(crate) const LIST: usize = ARGUMENTS + crate::calls::ARGUMENTS;
+    /// What the sink remembers of each line: where that begins, and the bits of a line's address that are its place there.
+    pub(crate) const REMEMBERED: usize = LIST + 2;
+    pub(crate) const REMEMBERED_MASK: usize = REMEMBERED + 1;
+    /// So far in the log it is fetched as soon as the line is logged.
+    pub(crate) const SOON: usize = REMEMBERED_MASK + 1;
 }
 
 /// The index of the line that has `address`.

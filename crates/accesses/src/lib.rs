@@ -51,7 +51,7 @@ use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use iced_x86::{Mnemonic, OpKind, Register};
-use layout::{INDEX_MASK, LOCKED_LOG, LOCKED_LOG_END, LOG, LOG_END, RECENT_KEYS, RESERVE, ones, tool, word};
+use layout::{INDEX_MASK, LINE_BITS, LOCKED_LOG, LOCKED_LOG_END, LOG, LOG_END, RECENT_KEYS, RESERVE, ones, tool, word};
 use plan::Decision;
 use processor::Processor;
 use relive_dbi::{
@@ -59,6 +59,15 @@ use relive_dbi::{
 };
 use tables::{SPREAD, Watched};
 use what::Class;
+
+/// As much memory for each line as it has, side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// Where that begins, aligned to lines.
+    pub start: u64,
+    /// How many bytes there are, a power of two: lines so far apart share a place.
+    pub bytes: u64,
+}
 
 /// The process around the tool.
 pub trait Sink: Sync + Sized {
@@ -78,6 +87,11 @@ pub trait Sink: Sync + Sized {
     /// instructions are looked at. Whoever says so turns the engine to another view, and back when it is over.
     fn is_alone(&self) -> bool {
         false
+    }
+
+    /// Where the sink remembers something of each line, which it looks at when a segment is taken. Asked at the start.
+    fn remembered(&self) -> Option<Remembered> {
+        None
     }
 
     /// The function that begins at `ip`, if its calls are to be told to [`Self::returned`]. Asked when it is translated.
@@ -325,6 +339,7 @@ impl<S: Sink> Tool for Accesses<'_, S> {
         let at = |offset: isize| offset as u64;
         let address = memory.address();
         let [special, filter, contested] = self.tables.addresses();
+        let remembered = self.sink.remembered().filter(|_| !self.exact);
         let words = [
             (word::MASK, INDEX_MASK),
             (word::BYTE_MASK, check::byte_mask(self.processor.bits)),
@@ -337,6 +352,9 @@ impl<S: Sink> Tool for Accesses<'_, S> {
             (word::SPREAD, SPREAD),
             (word::CONTESTED, contested),
             (word::RECENT, address.wrapping_add(at(RECENT_KEYS))),
+            (word::REMEMBERED, remembered.map_or(0, |remembered| remembered.start)),
+            (word::REMEMBERED_MASK, remembered.map_or(0, |remembered| (remembered.bytes - 1) & !ones(LINE_BITS))),
+            (word::SOON, remembered.map_or(0, |_| address.wrapping_add(at(LOG) + SOON_LINES * 8))),
         ];
         for (word, value) in words {
             memory.set_word(word, value);
@@ -355,6 +373,9 @@ impl<S: Sink> Tool for Accesses<'_, S> {
         evaluate::visit(self, visit);
     }
 }
+
+/// Of so many lines of a segment what is remembered is fetched when they are logged.
+const SOON_LINES: u64 = 16;
 
 /// The register whose bytes' signs say which bytes are accessed.
 fn byte_mask(site: &Site<'_>, class: Class) -> Option<Register> {

@@ -295,6 +295,16 @@ impl<'a> Assembler<'a> {
         self.with_memory(true, &[0x3B], register.number(), with);
     }
 
+    /// `add register, [from]`, 64 bits. Changes flags.
+    pub fn add_from(&mut self, register: Gpr, from: Operand) {
+        self.with_memory(true, &[0x03], register.number(), from);
+    }
+
+    /// `prefetchw [at]`: a hint, which a processor without it passes over.
+    pub fn fetch(&mut self, at: Operand) {
+        self.with_memory(false, &[0x0F, 0x0D], 1, at);
+    }
+
     /// `pop to`.
     pub(crate) fn pop(&mut self, to: Gpr) {
         if to.high() != 0 {

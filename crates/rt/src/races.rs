@@ -44,6 +44,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 pub(crate) use hints::Knows;
 use labels::Name;
+use relive_accesses::Remembered;
 use relive_order::Kind;
 use relive_race::Line;
 pub(crate) use relive_race::Touch;
@@ -313,6 +314,11 @@ pub(crate) fn full(take: Take<'_>) {
     if is_on() && thread::current_if_known().is_some() {
         State::get().full(thread::current().index, take);
     }
+}
+
+/// Where the first pass remembers something of each line.
+pub(crate) fn remembered() -> Option<Remembered> {
+    if is_on() { State::get().remembered() } else { None }
 }
 
 /// The process is not translated after all.

@@ -4,7 +4,7 @@
 
 use crate::process::{Code, Distance, Here, attach, engine_in, memory};
 use relive_accesses::{
-    Accesses, Bits, Followed, Kind, Later, LockedBytes, Returned, Segment, Sink, Tables, WatchedAccess,
+    Accesses, Bits, Followed, Kind, Later, LockedBytes, Remembered, Returned, Segment, Sink, Tables, WatchedAccess,
 };
 use relive_dbi::{Context, Engine, Thread};
 use relive_race::Line;
@@ -92,6 +92,11 @@ pub(crate) struct Keep {
 impl Sink for Keep {
     fn observes(&self, ip: u64) -> bool {
         !self.unseen.contains(&ip)
+    }
+
+    fn remembered(&self) -> Option<Remembered> {
+        // Nothing is there: it is no more than a hint.
+        Some(Remembered { start: 1 << 40, bytes: 1 << 20 })
     }
 
     fn is_alone(&self) -> bool {

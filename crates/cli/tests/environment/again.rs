@@ -9,7 +9,7 @@ mod runs;
 
 use crate::guest::guest;
 use crate::text;
-use crate::timed::{Ended, RELIVE, run};
+use crate::timed::{Ended, RELIVE, long, run};
 use runs::runs;
 use std::path::Path;
 use std::process::Command;
@@ -79,6 +79,18 @@ pub(crate) fn guest_with(name: &'static str, arguments: &'static [&'static str])
     move |scratch| {
         let program = guest(scratch, name).to_str().expect("UTF-8").to_owned();
         std::iter::once(program).chain(arguments.iter().map(|&word| word.to_owned())).collect()
+    }
+}
+
+/// The same, of a program whose last argument says how long it computes: half of that, unless the long variants are wanted.
+pub(crate) fn struck(name: &'static str, arguments: &'static [&'static str]) -> impl Fn(&Path) -> Vec<String> {
+    let whole = guest_with(name, arguments);
+    move |scratch| {
+        let mut words = whole(scratch);
+        if let Some(rounds) = words.last_mut().filter(|_| !long()) {
+            *rounds = (rounds.parse::<u32>().expect("a number") / 2).to_string();
+        }
+        words
     }
 }
 

@@ -5,6 +5,7 @@
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
+use relive_accesses::Remembered;
 use relive_race::history::{Cell, Host, Memory, STATE_WORDS, Slot};
 use relive_race::{History, THREADS_MAX};
 use relive_sys::syscall;
@@ -102,6 +103,8 @@ unsafe fn slice<T>(start: NonNull<u8>, bytes: usize) -> &'static [T] {
 pub(super) struct Mapped {
     start: usize,
     bytes: usize,
+    /// Of the cells, which come first.
+    cells: usize,
 }
 
 /// A history that remembers nothing, if there is address space for it.
@@ -112,11 +115,17 @@ pub(super) fn history() -> Option<(History<'static, Here>, Mapped)> {
         let start = usize::try_from(start).ok()?;
         // SAFETY: the new mapping, which stays.
         let memory = unsafe { parts.memory(NonNull::new(start as *mut u8)?) };
-        Some((History::new(memory, Here), Mapped { start, bytes: parts.bytes() }))
+        Some((History::new(memory, Here), Mapped { start, bytes: parts.bytes(), cells: parts.cells }))
     })
 }
 
 impl Mapped {
+    /// Where the cells are: one for each line, of the same size.
+    pub(super) fn cells(&self) -> Remembered {
+        const { assert!(size_of::<Cell>() == 64, "a cell is as large as a line") };
+        Remembered { start: self.start as u64, bytes: self.cells as u64 }
+    }
+
     /// Makes all of it zero again.
     pub(super) fn clear(&self) {
         // SAFETY: the mapping of the history, private and anonymous: what is given back reads as zero.

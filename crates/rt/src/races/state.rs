@@ -24,6 +24,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use relive_accesses::Remembered;
 use relive_order::Kind;
 use relive_race::{Clock, Clocks, History, Line, Race, Touch, pieces};
 use relive_sys::lock::Lock;
@@ -113,6 +114,11 @@ impl State {
     pub(super) fn get() -> &'static Self {
         // SAFETY: null or a leaked box.
         unsafe { STATE.load(Ordering::Acquire).as_ref() }.expect("races are looked for")
+    }
+
+    /// Where the history remembers each line.
+    pub(super) fn remembered(&self) -> Option<Remembered> {
+        self.history.as_ref().map(|(_, memory)| memory.cells())
     }
 
     /// An object will be released soon.

@@ -12,7 +12,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use relive_accesses::{
-    Accesses, COUNTED, Followed, Kind, Later, Returned, Segment, Sink, Tables, WatchedAccess, elsewhere,
+    Accesses, COUNTED, Followed, Kind, Later, Remembered, Returned, Segment, Sink, Tables, WatchedAccess, elsewhere,
 };
 use relive_dbi::{Context, Elsewhere, Engine, Error};
 use relive_race::{Line, pieces};
@@ -53,6 +53,10 @@ impl Sink for Watcher {
 
     fn is_alone(&self) -> bool {
         races::is_alone()
+    }
+
+    fn remembered(&self) -> Option<Remembered> {
+        races::remembered()
     }
 
     fn followed(&self, ip: u64) -> Option<Followed> {
