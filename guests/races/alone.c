@@ -117,6 +117,26 @@ static void freed(void)
     ended(started(user));
 }
 
+static void *freer(void *argument)
+{
+    free(block);
+    return argument;
+}
+
+// A fault, and no race: what one thread does alone is looked at in no part of its life, however long that takes.
+static void used_alone(void)
+{
+    block = malloc(5000);
+    must_be(block != NULL);
+    ended(started(freer));
+    user(NULL);
+    for (int round = 0; round < 3000; round++)
+        store(NULL);
+    ended(started(idle));
+    user(NULL);
+    ended(started(idle));
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -125,7 +145,7 @@ int main(int argc, char **argv)
     } cases[] = {
         {"same_code", same_code}, {"before", before}, {"again", again},
         {"in_child", in_child}, {"variable", variable}, {"freed", freed},
-        {"phases", phases}, {"racing_phases", racing_phases},
+        {"phases", phases}, {"racing_phases", racing_phases}, {"used_alone", used_alone},
     };
     for (size_t at = 0; at < sizeof cases / sizeof *cases; at++)
         if (is(cases[at].name, word(argc, argv, 1, "")))

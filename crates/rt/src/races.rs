@@ -237,7 +237,7 @@ extern "C" fn note_variable(word: usize) {
 /// A call's result was laid there.
 #[inline]
 pub fn written(start: usize, bytes: usize) {
-    if is_on() && !is_alone() {
+    if is_on() && !has_one_thread() {
         act(&Act::ByCall { written: true, range: range(start, bytes) });
     }
 }
@@ -245,7 +245,7 @@ pub fn written(start: usize, bytes: usize) {
 /// A call took so many bytes from there.
 #[inline]
 pub fn given(start: usize, bytes: usize) {
-    if is_on() && !is_alone() && bytes > 0 {
+    if is_on() && !has_one_thread() && bytes > 0 {
         act(&Act::ByCall { written: false, range: range(start, bytes) });
     }
 }

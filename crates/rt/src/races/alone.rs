@@ -12,7 +12,10 @@
 //! not made, that is paid once. A program that makes threads anew pays it where the last such part took longer than
 //! a few turns: those that join each thread before they make the next do nothing worth that between.
 //!
-//! Apart from the detector, whose answers are the same with and without this.
+//! Whether it was turned makes no difference to what is found: what the only thread reads and writes counts in neither way,
+//! or a use of freed memory would be told in one run and not in the next.
+//!
+//! Apart from the detector, whose answers on races are the same with and without this.
 
 use crate::runtime;
 use crate::translation;

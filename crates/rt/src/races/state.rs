@@ -153,6 +153,7 @@ impl State {
                 self.clocks.forget_thread(*other);
                 self.ended(ended);
                 if self.clocks.knows_all(me) {
+                    self.hand_over(me);
                     alone::begins();
                 }
             }
@@ -334,8 +335,9 @@ impl State {
     /// Lines of one segment.
     fn hold(&self, clock: &Clock, lines: &[Line]) {
         looked();
-        // The second pass has its accesses one by one.
-        if let Some((history, _)) = &self.history {
+        // The second pass has its accesses one by one. Those of the only thread count as little where they are looked at as
+        // where they are not.
+        if let Some((history, _)) = self.history.as_ref().filter(|_| !alone::has_one_thread()) {
             self.tally.touched(clock, lines);
             self.gather(|found| {
                 history.check(clock, lines, &mut |race| self.tell(race, found));
@@ -473,7 +475,9 @@ impl State {
     pub(super) fn access(&self, me: u32, access: &super::Access) -> bool {
         let _within = self.passage.enter(me);
         looked();
-        self.second.lock().access(me, &self.clocks, access)
+        // As in `hold`.
+        let counts = access.touch == Touch::Locked || !alone::has_one_thread();
+        counts && self.second.lock().access(me, &self.clocks, access)
     }
 }
 
