@@ -13,8 +13,11 @@ use core::ops::Range;
 use relive_sys::lock::Lock;
 use relive_sys::lookup::next_symbol;
 
-/// A code segment's first address, and how far below a thread's pointer the variables of its library begin.
-static KNOWN: Lock<Vec<(u64, u64)>> = Lock::new(Vec::new());
+/// A segment of code, and how far below a thread's pointer the variables of its library begin.
+type Known = (Range<u64>, u64);
+
+/// What the loader said. No fork finds it held: whoever looks here holds the second pass's lock, as whoever forks does.
+static KNOWN: Lock<Vec<Known>> = Lock::new(Vec::new());
 
 /// `struct dl_phdr_info`.
 #[repr(C)]
@@ -54,7 +57,7 @@ pub(super) fn look_up(pointer: u64) {
     if iterate == 0 {
         return;
     }
-    let mut found: (u64, Vec<(u64, u64)>) = (pointer, Vec::new());
+    let mut found: (u64, Vec<Known>) = (pointer, Vec::new());
     // SAFETY: the loader's own function, past its front: nothing is ordered yet, and no other thread is there.
     unsafe {
         let iterate: unsafe extern "C" fn(Visit, *mut c_void) -> c_int = core::mem::transmute(iterate);
@@ -69,18 +72,23 @@ unsafe extern "C" fn visit(image: *const Image, bytes: usize, found: *mut c_void
     }
     // SAFETY: the loader's, as large as it says, with its headers; and what `look_up` gave it.
     unsafe {
-        let ((pointer, known), image) = (&mut *found.cast::<(u64, Vec<(u64, u64)>)>(), &*image);
+        let ((pointer, known), image) = (&mut *found.cast::<(u64, Vec<Known>)>(), &*image);
         let headers = core::slice::from_raw_parts(image.headers, image.count.into());
         let below = pointer.checked_sub(image.storage).filter(|&below| image.storage != 0 && below > 0);
         let code = headers.iter().filter(|header| header.kind == LOAD && header.flags & EXECUTE != 0);
-        let start = |header: &Header| image.bias.wrapping_add(header.address);
-        known.extend(below.into_iter().flat_map(|below| code.clone().map(move |header| (start(header), below))));
+        let placed = |header: &Header| {
+            let start = image.bias.wrapping_add(header.address);
+            start..start.wrapping_add(header.in_memory)
+        };
+        known.extend(below.into_iter().flat_map(|below| code.clone().map(move |header| (placed(header), below))));
     }
     0
 }
 
-/// How far below each thread's pointer the thread-local variables of the library begin whose code is mapped there; 0 if it has
-/// none, or elsewhere.
-pub(super) fn of_code(range: &Range<u64>) -> u64 {
-    KNOWN.lock().iter().find(|(start, _)| range.contains(start)).map_or(0, |&(_, below)| below)
+/// How far below each thread's pointer the thread-local variables of the library begin of whose code some is mapped there; 0
+/// if it has none, or elsewhere. Of code that is mapped in several pieces, each says the same.
+pub(super) fn of_code(mapped: &Range<u64>) -> u64 {
+    let known = KNOWN.lock();
+    let of = known.iter().find(|(code, _)| code.start < mapped.end && mapped.start < code.end);
+    of.map_or(0, |&(_, below)| below)
 }
