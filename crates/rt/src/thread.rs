@@ -31,6 +31,13 @@ pub struct Cancellation {
     pub sent: AtomicBool,
 }
 
+impl Cancellation {
+    /// It was cancelled, and may have been between any two instructions.
+    pub fn strikes_anywhere(&self) -> bool {
+        self.sent.load(Ordering::SeqCst) && self.asynchronous.load(Ordering::SeqCst)
+    }
+}
+
 /// What the runtime knows of one thread. Only the thread itself writes it, but for the registry's own fields.
 #[derive(Debug)]
 #[repr(C)]

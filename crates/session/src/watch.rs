@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 /// How often to look.
 pub const TICK: Duration = Duration::from_millis(100);
-/// All threads wait for each other so long: stuck.
-const WAITING_MAX: Duration = Duration::from_millis(700);
+/// All threads wait for each other so long: stuck. Nothing but one of them could let another one go on.
+const WAITING_MAX: Duration = Duration::from_millis(300);
+/// The same where one of them is in a call, from which the kernel lets it come.
+const BLOCKED_MAX: Duration = Duration::from_millis(700);
 /// A thread whose turn it is wakes within the runtime's own bound on lost wake-ups.
 const WAKING_MAX: Duration = Duration::from_millis(1700);
 /// The shortest time that a thread may spend outside recorded operations.
@@ -328,7 +330,9 @@ impl Watch {
     }
 
     fn look_at_waiting(&self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> Verdict {
-        if self.standstill(now) < WAITING_MAX || self.somebody_is_about_to_go(slots, kernel, now) {
+        let is_blocked = |slot: &TurnSlot| slot.state.load(Acquire) == turn::BLOCKED;
+        let most = if slots.iter().any(is_blocked) { BLOCKED_MAX } else { WAITING_MAX };
+        if self.standstill(now) < most || self.somebody_is_about_to_go(slots, kernel, now) {
             return Verdict::Going;
         }
         let find = |wanted: &dyn Fn(usize, &TurnSlot) -> bool| {

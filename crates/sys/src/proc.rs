@@ -15,6 +15,11 @@ pub fn is_running(tid: u32) -> bool {
     state(tid) == Some(b'R')
 }
 
+/// Whether thread `tid` of this process waits for something that may take any time.
+pub fn is_asleep(tid: u32) -> bool {
+    state(tid) == Some(b'S')
+}
+
 /// Nanoseconds for which thread `tid` of this process has had a processor; 0 if it is gone.
 pub fn computed(tid: u32) -> u64 {
     // The kernel's numbers for clocks of threads.

@@ -8,6 +8,7 @@ use crate::environment::stacks;
 use crate::outside;
 use crate::replay;
 use crate::runtime::{self, Mode};
+use crate::stranger;
 use crate::thread;
 use core::sync::atomic::Ordering;
 use relive_trace::control::turn as state;
@@ -17,6 +18,10 @@ use relive_trace::layout::end;
 /// the last of its process to end: in the recording it was, and so ran the exit handlers.
 pub fn thread_finished() -> bool {
     let Some(thread) = thread::current_if_known() else { return false };
+    if thread.cancellation.strikes_anywhere() && stranger::has_ended() {
+        // Where the recording ends, at that cancellation, this thread had not ended; no event of its own says so.
+        thread.join_clock(thread::clock_of_all() + 1);
+    }
     // Signals that were put off would be lost with the thread.
     match runtime::mode() {
         Mode::Record => deferred::deliver_put_off(thread),

@@ -15,18 +15,18 @@ use relive_trace::control::turn;
 
 /// How often the others are looked at.
 const PAUSE_MILLISECONDS: u32 = 2;
-/// At so many looks in a row nobody came to another event, nor ended: they wait, for a time that a busy machine may take
-/// to wake one of them.
+/// At so many looks in a row nobody came to another event, nor ended, nor computed: they wait, for a time that a busy
+/// machine may take to wake one of them.
 const STILL: u32 = 50;
-/// Likewise, and somebody may be computing.
+/// At so many nobody came to another event, and somebody may have been computing.
 const COMPUTING: u32 = 1000;
 
 /// Waits until the process's other threads have done what they did in the recording, or go on no more.
 pub(super) fn let_others_go_on(me: u32) {
     static NEVER: AtomicU32 = AtomicU32::new(0);
-    let (mut before, mut still) = ((0, 0), 0);
+    let (mut before, mut still, mut at_rest) = ((0, 0), 0, 0);
     loop {
-        let (mut events, mut left, mut most) = (0u64, 0, STILL);
+        let (mut events, mut left, mut computes) = (0u64, 0, false);
         for (index, slot) in (0..runtime::session().thread_count).zip(runtime::turns()) {
             let recorded = runtime::plan().thread(index);
             if recorded.process != runtime::process() || index == me {
@@ -39,15 +39,17 @@ pub(super) fn let_others_go_on(me: u32) {
                 slot.state.load(Ordering::Acquire) == turn::PARKED || tid != 0 && proc::is_gone(runtime::pid(), tid);
             if done < recorded.events || !rests {
                 left += 1;
-                if tid != 0 && slot.state.load(Ordering::Acquire) == turn::RUNNING {
-                    most = COMPUTING;
-                }
+                // One that the replay was given up for may be asleep for good, behind what it came to.
+                let runs = tid != 0 && slot.state.load(Ordering::Acquire) == turn::RUNNING;
+                computes |= runs && !proc::is_asleep(tid);
             }
         }
-        if left == 0 || still >= most {
+        let is_still = (events, left) == before;
+        still = if is_still { still + 1 } else { 0 };
+        at_rest = if is_still && !computes { at_rest + 1 } else { 0 };
+        if left == 0 || at_rest >= STILL || still >= COMPUTING {
             return;
         }
-        still = if (events, left) == before { still + 1 } else { 0 };
         before = (events, left);
         syscall::futex_wait(&NEVER, 0, Some(PAUSE_MILLISECONDS));
     }

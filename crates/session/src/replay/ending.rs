@@ -42,8 +42,9 @@ const SEARCHED: u32 = 25;
 const OTHERS_MAX: Duration = Duration::from_secs(10);
 /// So long processes may tell of races before they end, more than they wait for their threads.
 const TELLING_MAX: Duration = Duration::from_secs(10);
-/// At so many looks in a row nobody runs: they have stopped.
-const STILL: u32 = 3;
+/// How often they are looked at, and at how many looks in a row nobody runs: they have stopped.
+const LOOK: Duration = Duration::from_millis(20);
+const STILL: u32 = 5;
 /// How a program ends that writes to a pipe that nobody reads.
 const UNREAD: Outcome = Outcome::Killed(13);
 /// Signals that a program's own doing raises.
@@ -95,7 +96,7 @@ impl Run<'_> {
         let end = Instant::now() + OTHERS_MAX;
         let mut still = 0;
         while still < STILL && Instant::now() < end {
-            std::thread::sleep(TICK);
+            std::thread::sleep(LOOK);
             still = if self.any_runs() { 0 } else { still + 1 };
         }
     }
@@ -214,6 +215,7 @@ impl Run<'_> {
             Verdict::Stuck(_) if (complete && self.cut_short()) || self.lacks_processes() => here(),
             Verdict::Stuck(stuck) => Some(diverged(self.scene().stuck(stuck))),
             Verdict::Going if complete && self.killed_from_outside() && self.has_done_enough(watch, now) => here(),
+            Verdict::Going if complete && self.is_cut() && self.rests(watch, now) => here(),
             // Threads that go on without any operation, a little at a time, neither rest nor spin.
             Verdict::Going if complete && self.is_cut() && still >= watch.patience_outside() => here(),
             Verdict::Going | Verdict::AtEnd => None,
@@ -229,10 +231,15 @@ impl Run<'_> {
         if self.replayer.recording().manifest.environment_recorded {
             return still;
         }
+        let rests = self.rests(watch, now);
+        still && (rests || watch.elapsed(now) >= self.replayer.duration())
+    }
+
+    /// Whether for a while nobody has run, nor written anything.
+    fn rests(&self, watch: &mut Watch, now: Instant) -> bool {
         let pids: BTreeSet<u32> = self.shared.turns().iter().map(|slot| slot.pid.load(Acquire)).collect();
         let written = pids.into_iter().filter(|&pid| pid != 0).map(processes::bytes_written).sum();
-        let idle = watch.idle(self.any_runs(), written, now) >= AFTER_KILL;
-        still && (idle || watch.elapsed(now) >= self.replayer.duration())
+        watch.idle(self.any_runs(), written, now) >= AFTER_KILL
     }
 
     /// Everything recorded has run, but the program does not end.
