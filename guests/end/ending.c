@@ -49,7 +49,48 @@ static void *worker(void *argument)
     }
 }
 
-// THREADS exit|_exit|quick_exit|abort|segv|kill|term worker|main
+// For as long as the clock says, which is another time in a replay.
+static void compute(void)
+{
+    struct timespec now, end;
+    must_be(clock_gettime(CLOCK_MONOTONIC, &end) == 0);
+    end.tv_nsec = end.tv_nsec / 100 % 50 * 1000000;
+    do {
+        must_be(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
+    } while (now.tv_nsec < end.tv_nsec);
+}
+
+static void *early(void *argument)
+{
+    for (int round = 0; round < 100; round++) {
+        must(pthread_mutex_lock(&mutex));
+        note(&transcript, (intptr_t)argument);
+        must(pthread_mutex_unlock(&mutex));
+        jitter();
+    }
+    return NULL;
+}
+
+static void *late(void *argument)
+{
+    compute();
+    must(pthread_mutex_lock(&mutex));
+    must(pthread_mutex_unlock(&mutex));
+    return argument;
+}
+
+// What others do before the end is all that it has to wait for, and each takes its time.
+static _Noreturn void end_behind(int threads)
+{
+    pthread_t id;
+    crew(threads, early);
+    for (int who = 0; who < threads; who++)
+        must(pthread_create(&id, NULL, late, NULL));
+    compute();
+    end(0);
+}
+
+// THREADS exit|_exit|quick_exit|abort|segv|kill|term worker|main|behind
 int main(int argc, char **argv)
 {
     int threads = number(argc, argv, 1, 4);
@@ -60,6 +101,8 @@ int main(int argc, char **argv)
     must_be(setrlimit(RLIMIT_CORE, &none) == 0);
     must_be(atexit(on_exit_print) == 0);
     must_be(at_quick_exit(on_exit_print) == 0);
+    if (is(word(argc, argv, 3, "worker"), "behind"))
+        end_behind(threads);
     for (int who = 0; who < threads; who++)
         must(pthread_create(&id, NULL, worker, (void *)(intptr_t)who));
     if (!in_main)

@@ -317,8 +317,11 @@ front!(
 
 unsafe extern "C" fn quick_exit_front(code: c_int, place: usize) {
     process::exiting(code as u32, place);
-    if mode() == Mode::Record {
-        chunk::note_end(end::EXITED, code as u32, thread::current_if_known().map_or(0, |t| t.index));
+    match mode() {
+        Mode::Record => chunk::note_end(end::EXITED, code as u32, thread::current_if_known().map_or(0, |t| t.index)),
+        // Libraries' destructors, behind which `exit` waits for the other threads, don't run.
+        Mode::Replay => process::ended(),
+        Mode::Off => {}
     }
     // SAFETY: forwarded; does not return.
     unsafe { call::quick_exit(code) }
