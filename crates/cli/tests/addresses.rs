@@ -132,6 +132,32 @@ fn images_started_by_one_another_lie_where_they_did() {
 }
 
 /// What gdb says to these commands on a replay.
+/// `races` tells addresses apart by their lower 36 bits first, and what shares those is slow.
+#[test]
+fn the_heap_is_clear_of_a_program_that_lies_low() {
+    const CODE: &str = "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n\
+        static char low[1 << 20];\n\
+        int main(void) {\n\
+            uintptr_t least = UINTPTR_MAX, most = 0;\n\
+            for (size_t bytes = 16; bytes < 200 << 20; bytes *= 2) {\n\
+                uintptr_t at = (uintptr_t)malloc(bytes);\n\
+                least = at < least ? at : least, most = at + bytes > most ? at + bytes : most;\n\
+            }\n\
+            printf(\"%zu %zu %zu\\n\", (size_t)low, (size_t)least, (size_t)most);\n\
+        }\n";
+    const WINDOW: u64 = 1 << 36;
+    const LOW: u64 = 2 << 30;
+    let scratch = tempfile::tempdir().expect("a folder");
+    let (source, program, trace) =
+        (scratch.path().join("low.c"), scratch.path().join("low"), scratch.path().join("trace"));
+    std::fs::write(&source, CODE).expect("a source");
+    run(Command::new("cc").args(["-O1", "-no-pie", "-o"]).args([&program, &source]), LIMIT).expect_code(0);
+    let recorded = run(&mut record(&trace, &[text(&program)]), LIMIT).expect_code(0);
+    let numbers: Vec<u64> = recorded.text().split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    let [low, least, most] = numbers[..] else { panic!("{numbers:?}") };
+    assert!(low < LOW && least % WINDOW >= LOW && least % WINDOW < most % WINDOW, "{numbers:x?}");
+}
+
 fn debugged(trace: &Path, commands: &[&str]) -> Ended {
     let mut gdb = Command::new(RELIVE);
     gdb.args(["replay", "--gdb", "--gdb-batch"]);

@@ -56,6 +56,11 @@ impl Central {
         }
     }
 
+    /// Leaves out what lies before `start`, a multiple of four megabytes, as far as it was not used yet.
+    pub fn begin_at(&mut self, start: usize) {
+        self.units.begin_at(start);
+    }
+
     /// The cache of a thread that ended.
     pub fn take_cache(&mut self) -> Option<&'static mut Cache> {
         // SAFETY: a cache that was left belongs to nobody; caches are never freed.

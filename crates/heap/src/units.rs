@@ -33,6 +33,11 @@ impl Units {
         Self { free: null_mut(), ahead: range }
     }
 
+    /// Leaves out what lies before `start` and was not mapped yet.
+    pub(crate) fn begin_at(&mut self, start: usize) {
+        self.ahead.start = self.ahead.start.max(start);
+    }
+
     /// `units` segments in a row. They read as zero but for the first words of the first.
     pub(crate) fn take(&mut self, units: usize, ground: &mut dyn Ground) -> Option<usize> {
         if let Some(found) = self.take_free(units) {

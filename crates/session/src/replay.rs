@@ -23,7 +23,7 @@ use crate::watch::{Proc, Stuck, TICK, Verdict, Watch};
 use relive_sys::slice::Short;
 use relive_trace::control::{IN_USE, flag, mode};
 use relive_trace::derived::{DerivedError, DerivedOrder};
-use relive_trace::layout::{ATOMICS_TELL_SINCE, ENVIRONMENT_SINCE, LOCKS_SINCE};
+use relive_trace::layout::{ATOMICS_TELL_SINCE, ENVIRONMENT_SINCE, HIGH_HEAP_SINCE, LOCKS_SINCE};
 use relive_trace::manifest::{self, Level, Manifest};
 use relive_trace::plan_builder::PlanBuilder;
 use relive_trace::recording::{End, Recording};
@@ -367,9 +367,11 @@ impl Replayer {
         let packed = if self.packed.is_some() { flag::PACKED } else { 0 };
         let kept = if self.images.has_kept() { flag::KEPT } else { 0 };
         let alone = if self.cast.only().is_some() { flag::ALONE } else { 0 };
-        let locks = if self.recording.manifest.format >= LOCKS_SINCE { flag::LOCKS } else { 0 };
+        let format = self.recording.manifest.format;
+        let locks = if format >= LOCKS_SINCE { flag::LOCKS } else { 0 };
+        let heap = if format >= HIGH_HEAP_SINCE { 0 } else { flag::LOW_HEAP };
         let atomics = if self.recording.manifest.level == Level::Atomics { flag::ATOMICS } else { 0 };
-        let tell = if self.recording.manifest.format >= ATOMICS_TELL_SINCE { flag::ATOMICS_TELL } else { 0 };
+        let tell = if format >= ATOMICS_TELL_SINCE { flag::ATOMICS_TELL } else { 0 };
         environment
             | atomics
             | tell
@@ -377,6 +379,7 @@ impl Replayer {
             | kept
             | alone
             | locks
+            | heap
             | self.instrument.flags
             | if self.rebuilt { flag::REBUILT } else { 0 }
     }

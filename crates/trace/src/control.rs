@@ -102,6 +102,8 @@ pub mod flag {
     pub const ATOMICS: u32 = 1 << 20;
     /// The recording tells of them whom they follow; see [`crate::layout::ATOMICS_TELL_SINCE`].
     pub const ATOMICS_TELL: u32 = 1 << 21;
+    /// The heap begins where it did before [`crate::layout::HIGH_HEAP_SINCE`].
+    pub const LOW_HEAP: u32 = 1 << 23;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Replay of one process only: the plan says which part each one has.

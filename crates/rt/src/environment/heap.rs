@@ -10,12 +10,14 @@ use super::stacks::Stacks;
 use crate::arena;
 use crate::object::Internal;
 use crate::races;
+use crate::runtime;
 use crate::thread;
 use relive_heap::{Block, Central, Ground, Misuse, RANGE, Shared};
 use relive_sys::lock::Lock;
 use relive_sys::syscall::number::{MADVISE, MMAP, MREMAP};
 use relive_sys::syscall::syscall6;
 use relive_sys::tls;
+use relive_trace::control::flag;
 
 const READ_WRITE: usize = 3;
 /// `MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE`
@@ -40,6 +42,14 @@ static WHOLE: Ordered<Whole> =
 static APART: Lock<Central> = Lock::new(Central::new(APART_START..RANGE.end));
 /// As far from the rest as the stacks are, modulo 64 GiB.
 const APART_START: usize = RANGE.end - (1 << 40) + (28 << 30);
+
+/// Where the race detector tells addresses apart by their lower 36 bits, clear of programs that are not
+/// position-independent, and of whatever asks for addresses of 32 bits.
+const HIGH_START: usize = RANGE.start + (2 << 30);
+
+fn start() -> usize {
+    if runtime::has_flag(flag::LOW_HEAP) { RANGE.start } else { HIGH_START }
+}
 
 fn is_apart(pointer: *const u8) -> bool {
     pointer.addr() >= APART_START
@@ -75,7 +85,7 @@ impl Ground for System {
             return unsafe { syscall6(MMAP, address, bytes, READ_WRITE, FRESH, usize::MAX, 0) == address as isize };
         }
         let mapped = map(address, bytes);
-        if mapped && address == RANGE.start {
+        if mapped && address == start() {
             // A small program would take up two megabytes for each of the first places it touches.
             advise(address, bytes, MADV_NOHUGEPAGE);
         }
@@ -99,7 +109,10 @@ impl Ground for System {
 
 /// Uses the shared part, in order.
 pub(super) fn with<R>(operation: impl FnOnce(&mut Whole) -> R) -> R {
-    WHOLE.with(operation)
+    WHOLE.with(|whole| {
+        whole.central.begin_at(start());
+        operation(whole)
+    })
 }
 
 /// Keeps others out of the shared part, from a place in the recorded order on.
