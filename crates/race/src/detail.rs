@@ -35,6 +35,11 @@ struct Watched {
     /// Those of `bytes` that belong to synchronisation variables.
     variables: u64,
     accesses: Vec<Remembered>,
+    /// How many accesses were no mere reads.
+    stores: u64,
+    /// Whose the last access was, and how often that changed.
+    last: Option<u32>,
+    turns: u64,
 }
 
 #[derive(Debug)]
@@ -47,7 +52,7 @@ struct Remembered {
 }
 
 /// How an access touches memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Touch {
     /// It only reads.
     Read,
@@ -148,6 +153,13 @@ impl Detail {
         })
     }
 
+    /// A number that is another one once a thread has done something to these bytes that an access of this kind, by
+    /// another thread, could race with.
+    pub fn others(&self, touch: Touch, range: &Range<u64>) -> u64 {
+        let of = |watched: &Watched| if touch == Touch::Read { watched.stores } else { watched.turns };
+        pieces(range.clone()).filter_map(|(line, _)| self.lines.get(&line)).map(of).sum()
+    }
+
     /// An access of the thread whose clock is given. For an access to a synchronisation variable that is the clock
     /// before the variable orders anything: what only the variable itself orders is told.
     ///
@@ -213,6 +225,9 @@ impl Watched {
         if bytes == 0 {
             return;
         }
+        self.stores += u64::from(access.touch != Touch::Read);
+        let thread = Some(clock.epoch().thread());
+        self.turns += u64::from(core::mem::replace(&mut self.last, thread) != thread);
         for older in &self.accesses {
             older.compare(clock, access, (line, bytes), self.variables, tell);
         }

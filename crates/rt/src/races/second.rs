@@ -17,6 +17,7 @@ use relive_race::{Clock, Clocks, Detail, Epoch, Frontier, Standing, Touch, Varia
 use relive_trace::races::told::STACK_WORDS_MAX;
 use relive_trace::races::{TOLD, WATCH, word};
 
+mod again;
 mod blocks;
 mod learnt;
 mod lives;
@@ -25,6 +26,7 @@ mod telling;
 mod told;
 mod worn;
 
+use again::Again;
 use blocks::Blocks;
 use learnt::Learnt;
 use stacks::{RSP, Stack, Stacks, stack_of_caller};
@@ -112,6 +114,7 @@ struct Past {
     last: Option<Operation>,
     /// Accesses since then.
     open: Vec<u32>,
+    again: Again,
     /// Accesses in a row, since then, of which nothing new could come.
     repeated: u32,
     /// Records that stand for several accesses of the segment with this epoch, behind this event, by instruction, stack
@@ -356,8 +359,14 @@ impl Second {
         // Loops over racing data.
         let records = &self.records;
         let here = |record| records.get(&record).is_some_and(|kept| kept.stack[0] == access.ip);
-        let past = self.threads.entry(me).or_default();
-        if self.detail.knows(clock, access.touch, &access.range, here) {
+        let Self { detail, threads, .. } = self;
+        let past = threads.entry(me).or_default();
+        let mut comes_again = || {
+            let others = detail.others(access.touch, &access.range);
+            past.again.comes(access, clock.epoch(), others)
+                && detail.knows(clock, access.touch, &access.range, |_| true)
+        };
+        if detail.knows(clock, access.touch, &access.range, here) || comes_again() {
             past.repeated = past.repeated.saturating_add(1);
             return;
         }
@@ -482,19 +491,4 @@ impl Second {
 
 fn since(before: [u64; 2], now: [u64; 2]) -> [u64; 2] {
     [now[0] - before[0], now[1] - before[1]]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::runs;
-    use alloc::vec::Vec;
-
-    #[test]
-    fn masks_are_ranges() {
-        let of = |mask| runs(mask).map(|run| (run.start, run.end)).collect::<Vec<_>>();
-        assert_eq!(of(0), []);
-        assert_eq!(of(u64::MAX), [(0, 64)]);
-        assert_eq!(of(0b1110_0110), [(1, 3), (5, 8)]);
-        assert_eq!(of(1 << 63), [(63, 64)]);
-    }
 }
