@@ -60,7 +60,9 @@ impl Worn {
 
 /// Whether the instruction at `ip` is let pass at these bytes.
 pub(crate) fn is_worn(ip: u64, range: &Range<u64>) -> bool {
-    key(ip, range).is_some_and(|key| places(key).map(|place| place.load(Relaxed)).any(|there| there == key))
+    // Each key took the first free place, and none is given back by itself.
+    let taken = |key| places(key).map(|place| place.load(Relaxed)).take_while(|&there| there != NONE);
+    key(ip, range).is_some_and(|key| taken(key).any(|there| there == key))
 }
 
 /// Of an instruction and the bytes of an access; none for those that may have any number of them.
