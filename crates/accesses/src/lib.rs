@@ -125,7 +125,8 @@ pub trait Sink: Sync + Sized {
     /// segment's end; the segment goes on.
     fn full(&self, segment: &mut Segment<'_, '_, '_, Self>);
 
-    /// Whether the instruction at `ip` is let pass at these bytes of a watched line, and so need not be told.
+    /// Whether the instruction at `ip` need not be told at these bytes of a watched line: they are not what is watched
+    /// there, or it is let pass.
     fn is_worn(&self, ip: u64, range: &Range<u64>) -> bool {
         let _ = (ip, range);
         false

@@ -441,7 +441,7 @@ fn settle(thread: &mut Thread, heir: Heir) {
         return;
     }
     if heir.index == NONE && runtime::mode() == Mode::Replay {
-        report::hold();
+        report::hold_unknown();
     }
     thread.tally = Default::default();
     thread.forking = None;

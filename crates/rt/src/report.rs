@@ -85,9 +85,19 @@ pub fn hold() -> ! {
     }
 }
 
-/// Ends a replay whose launcher died: nobody else would, and what it waits for may never come.
+/// Holds a process that the recording does not have: its parent may wait for it. The launcher does not know it, and so
+/// does not end it.
+pub fn hold_unknown() -> ! {
+    static NEVER: AtomicU32 = AtomicU32::new(0);
+    loop {
+        syscall::futex_wait(&NEVER, 0, Some(20));
+        end_without_launcher();
+    }
+}
+
+/// Ends a replay that is over, or whose launcher died: nobody else would, and what it waits for may never come.
 pub fn end_without_launcher() {
-    if !syscall::process_exists(runtime::session().launcher) {
+    if runtime::is_over() || !syscall::process_exists(runtime::session().launcher) {
         syscall::exit_group(125);
     }
 }

@@ -201,8 +201,18 @@ pub fn enter_process(index: Option<u32>) -> Result<(), AttachError> {
     slot.wanted.store(0, Ordering::Relaxed);
     let first = index == 0 && control.mode.load(Ordering::Relaxed) == mode::RECORD;
     slot.reserved.store(if first { relive_trace::layout::WINDOW_BYTES } else { 0 }, Ordering::Relaxed);
-    slot.pid.store(pid, Ordering::Release);
+    slot.pid.store(pid, Ordering::SeqCst);
+    // A replay that is over has ended whom it found.
+    if is_over() {
+        syscall::exit_group(125);
+    }
     Ok(())
+}
+
+/// Whether this is a replay that is over: nobody waits for what is left of it.
+pub fn is_over() -> bool {
+    let control = session();
+    control.thread_count > 0 && control.mode.load(Ordering::SeqCst) == mode::CLOSED
 }
 
 /// Takes a slot that nobody uses. If there is none, processes that died may still have theirs, and images that others

@@ -36,7 +36,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -466,8 +466,9 @@ fn processes_of(shared: &Shared) -> BTreeSet<u32> {
     pids.into_iter().filter(|&pid| pid != 0 && shared.is_mapped_by(pid)).collect()
 }
 
-/// Ends them.
+/// Ends them, and whoever comes yet: such a one looks at the mode once it can be found here.
 fn kill_all(shared: &Shared) {
+    shared.control().mode.store(mode::CLOSED, SeqCst);
     for pid in processes_of(shared) {
         processes::signal(pid, Signal::KILL);
     }

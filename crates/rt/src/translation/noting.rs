@@ -84,7 +84,8 @@ impl Sink for Watcher {
     }
 
     fn is_worn(&self, ip: u64, range: &Range<u64>) -> bool {
-        races::is_worn(ip, range)
+        // The rest of a watched line may be busy.
+        !self.watches(range) || races::is_worn(ip, range)
     }
 
     fn watched(&self, context: &Context, access: &WatchedAccess) -> Later {
@@ -96,8 +97,7 @@ impl Sink for Watcher {
         // A jump may have taken its bytes.
         let ip = original(context.ip as usize).map_or(context.ip, |place| place as u64);
         let range = access.address..access.address + access.bytes;
-        // The rest of a watched line may be busy.
-        if !self.watches(&range) || self.is_worn(ip, &range) {
+        if self.is_worn(ip, &range) {
             return Later::Pass;
         }
         let content = match touch {

@@ -277,6 +277,15 @@ impl Run<'_> {
     fn others_live(&self) -> bool {
         let used = self.shared.control().processes.iter().filter(|slot| slot.state.load(Acquire) == IN_USE);
         used.map(|slot| slot.pid.load(Acquire)).any(|pid| pid != self.watched.pid() && processes::alive(pid))
+            || self.somebody_is_born()
+    }
+
+    /// A process of the recording was made, and has not come to say who it is.
+    fn somebody_is_born(&self) -> bool {
+        let (recording, turns) = (self.replayer.recording(), self.shared.turns());
+        let mut first =
+            self.replayer.cast.processes(recording).filter_map(|process| turns.get(process.main_thread as usize));
+        first.any(|slot| slot.state.load(Acquire) == turn::RUNNING && slot.tid.load(Acquire) == 0)
     }
 
     /// How the process that the replay is for ended in the recording, if that is known.
