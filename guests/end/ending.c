@@ -1,11 +1,9 @@
 // Ways for a threaded program to end. The one that ends it does so while it owns
 // the mutex, having printed what happened so far, so nobody gets in behind it.
-#include "../transcript.h"
+#include "../rounds.h"
 #include <signal.h>
 #include <sys/resource.h>
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct transcript transcript;
 static const char *how;
 static int *volatile nowhere;
 
@@ -36,7 +34,7 @@ static void on_exit_print(void)
     puts("at exit");
 }
 
-static void *worker(void *argument)
+static void *goes_on(void *argument)
 {
     int who = (int)(intptr_t)argument;
     for (;;) {
@@ -60,17 +58,6 @@ static void compute(void)
     } while (now.tv_nsec < end.tv_nsec);
 }
 
-static void *early(void *argument)
-{
-    for (int round = 0; round < 100; round++) {
-        must(pthread_mutex_lock(&mutex));
-        note(&transcript, (intptr_t)argument);
-        must(pthread_mutex_unlock(&mutex));
-        jitter();
-    }
-    return NULL;
-}
-
 static void *late(void *argument)
 {
     compute();
@@ -83,7 +70,8 @@ static void *late(void *argument)
 static _Noreturn void end_behind(int threads)
 {
     pthread_t id;
-    crew(threads, early);
+    rounds = 100;
+    crew(threads, worker);
     for (int who = 0; who < threads; who++)
         must(pthread_create(&id, NULL, late, NULL));
     compute();
@@ -104,7 +92,7 @@ int main(int argc, char **argv)
     if (is(word(argc, argv, 3, "worker"), "behind"))
         end_behind(threads);
     for (int who = 0; who < threads; who++)
-        must(pthread_create(&id, NULL, worker, (void *)(intptr_t)who));
+        must(pthread_create(&id, NULL, goes_on, (void *)(intptr_t)who));
     if (!in_main)
         must(pthread_join(id, NULL));
     pause_for(500000);

@@ -9,6 +9,26 @@ use std::collections::BTreeSet;
 use std::vec;
 use std::vec::Vec;
 
+#[test]
+fn what_others_do_that_could_race_changes_their_number() {
+    let (clocks, mut detail) = (Clocks::new(2), Detail::new());
+    detail.watch(0, u64::MAX, 0);
+    (0..2).for_each(|thread| clocks.start(thread).unwrap());
+    let mut access = |thread: u32, touch| {
+        let access = Access { record: thread, touch, range: 0..4, inner: false };
+        detail.access(&clocks.current(thread), &access, &mut |_| ());
+        [Touch::Read, Touch::Write].map(|touch| detail.others(touch, &(0..4)))
+    };
+    let first = access(0, Touch::Read);
+    assert_eq!(access(0, Touch::Read), first, "its own reads");
+    let other = access(1, Touch::Read);
+    assert!(other[0] == first[0] && other[1] != first[1], "reads race with writes alone");
+    let again = access(0, Touch::Read);
+    let stored = access(1, Touch::Write);
+    assert!(stored[0] != again[0] && stored[1] != again[1], "a store races with both");
+    assert_eq!(detail.others(Touch::Read, &(64..68)), 0, "nothing is watched there");
+}
+
 /// A pair as it was told: events by their numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Found {

@@ -1,6 +1,6 @@
 //! The watch over slots and kernel states that no real process has to produce.
 
-use super::{BIRTH_MAX, IN_VAIN_MAX, Kernel, OUTSIDE_MIN, Stuck, TICK, Verdict, WORKING, Watch};
+use super::{BIRTH_MAX, BLOCKED_MAX, IN_VAIN_MAX, Kernel, OUTSIDE_MIN, Stuck, TICK, Verdict, WORKING, Watch};
 use crate::processes::{SystemCall, ThreadState};
 use crate::shared::{Setup, Shared};
 use relive_trace::control::{TurnSlot, mode, turn};
@@ -101,6 +101,16 @@ fn threads_that_wait_for_each_other_are_stuck_within_two_seconds() {
     let (verdict, after) = stage.waits(0, 1, 9).waits(1, 0, 9).watch(LONG, |_| ());
     assert_eq!(verdict, Verdict::Stuck(Stuck::AllWait { thread: 0 }));
     assert!(after < LIMIT);
+}
+
+#[test]
+fn where_one_is_in_a_call_the_others_are_given_longer() {
+    let waiting = [(turn::WAITING, 1, 5), (turn::WAITING, 2, 5)];
+    let (_, all_wait) = Stage::new(&waiting, BRIEF).waits(0, 1, 9).waits(1, 0, 9).watch(LONG, |_| ());
+    let in_a_call = [(turn::WAITING, 1, 5), (turn::BLOCKED, 2, 5)];
+    let (verdict, one_is) = Stage::new(&in_a_call, BRIEF).waits(0, 1, 9).watch(LONG, |_| ());
+    assert_eq!(verdict, Verdict::Stuck(Stuck::AllWait { thread: 0 }));
+    assert!(all_wait < BLOCKED_MAX && one_is >= BLOCKED_MAX && one_is < LIMIT, "{all_wait:?}, {one_is:?}");
 }
 
 #[test]
