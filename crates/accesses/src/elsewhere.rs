@@ -38,6 +38,18 @@ pub fn look(memory: &Elsewhere, mut each: impl FnMut(Line)) {
     }
 }
 
+/// What is new of lines of which these bytes were kept ([`Segment::keep`](crate::Segment::keep)).
+pub fn recall(memory: &Elsewhere, lines: impl Iterator<Item = (u64, u64)>, mut each: impl FnMut(Line)) {
+    for (number, kept) in lines {
+        let index = index(number << LINE_BITS);
+        let changed = memory.load(written(index));
+        let all = memory.load(touched(index));
+        if all != kept || changed != 0 {
+            each(Line { number, read: all & !changed & !kept, written: changed });
+        }
+    }
+}
+
 /// Has the thread note anew what it touches. Of what it noted so far, a look shows the bytes that it touches again, and such
 /// as were noted within the last instant.
 pub fn forget(memory: &Elsewhere) {

@@ -118,6 +118,33 @@ impl<S: Sink> Segment<'_, '_, '_, S> {
         }
     }
 
+    /// Tells what is new of `lines`, of which these bytes were kept: what else was read of them; and, where something was
+    /// written, what was, from where on the line is noted as others are. Before the rest is taken.
+    pub fn recall(&mut self, lines: impl Iterator<Item = (u64, u64)>, mut each: impl FnMut(Line)) {
+        for (number, kept) in lines {
+            let index = index(number << LINE_BITS);
+            let (all, changed) = (self.memory.load(touched(index)), self.memory.load(written(index)));
+            if all != kept || changed != 0 {
+                each(Line { number, read: all & !changed & !kept, written: changed });
+            }
+            if changed != 0 {
+                self.let_go(number);
+            }
+        }
+    }
+
+    /// Reads of these bytes are not noted any more, until [`Segment::let_go`]. When all was taken.
+    pub fn keep(&mut self, number: u64, bytes: u64) {
+        self.memory.store(touched(index(number << LINE_BITS)), bytes);
+    }
+
+    /// Accesses to the line are noted again.
+    pub fn let_go(&mut self, number: u64) {
+        let index = index(number << LINE_BITS);
+        self.memory.store(touched(index), 0);
+        self.memory.store(written(index), 0);
+    }
+
     #[inline]
     fn take_line(&mut self, entry: u64, claimed: &mut Option<u64>, each: &mut impl FnMut(Line)) {
         let index = index(entry);

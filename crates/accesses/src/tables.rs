@@ -121,8 +121,13 @@ impl Tables {
         self.changes.fetch_add(1, Release);
     }
 
+    /// Whether no other memory shares the bits of the line `number`.
+    pub fn may_keep(&self, number: u64) -> bool {
+        !self.is_contested(number << LINE_BITS)
+    }
+
     /// How often what is plain changed.
-    pub(crate) fn changes(&self) -> u64 {
+    pub fn changes(&self) -> u64 {
         self.changes.load(Acquire).into()
     }
 

@@ -27,6 +27,7 @@
 
 mod cell;
 mod entry;
+mod lasting;
 mod lists;
 mod memory;
 mod ranges;
@@ -34,11 +35,13 @@ mod untouched;
 
 pub use cell::Cell;
 pub use entry::Slot;
+pub use lasting::{Lasting, Often, Open, Reads};
 pub use memory::{Host, Memory, STATE_WORDS};
 
 use memory::AWAY;
 
 use crate::clock::{Clock, Floor};
+use crate::epoch::Epoch;
 use crate::finding::Race;
 use crate::lines::Line;
 use cell::{Held, INLINE};
@@ -62,7 +65,18 @@ pub struct History<'m, H> {
     memory: Memory<'m>,
     lists: Lists<'m>,
     untouched: Untouched,
+    lasting: Lasting,
     host: H,
+}
+
+/// Whether reads of a line may last from here on.
+#[derive(Debug)]
+enum Lasts<'r> {
+    Never,
+    /// If the thread has read the line often enough.
+    Perhaps(&'r mut Reads),
+    /// They do already.
+    Already,
 }
 
 impl<'m, H: Host> History<'m, H> {
@@ -73,13 +87,36 @@ impl<'m, H: Host> History<'m, H> {
     pub fn new(memory: Memory<'m>, host: H) -> Self {
         memory.assert_fits();
         let lists = Lists::new(&memory.state[AWAY + 1..], memory.lists);
-        Self { memory, lists, untouched: Untouched::default(), host }
+        Self { memory, lists, untouched: Untouched::default(), lasting: Lasting::default(), host }
     }
 
     /// Holds the lines of a segment against what is remembered, tells `report` the races, and remembers the segment.
     ///
     /// Lines may come in any order, and those of one segment in several calls. `report` must not call the history.
     pub fn check(&self, clock: &Clock, lines: &[Line], report: &mut impl FnMut(Race)) {
+        self.check_each(clock, lines, None, report);
+    }
+
+    /// The same for a thread whose reads may last: those that begin to are in [`Reads::begun`], and need not be told of
+    /// again until they are closed or ended.
+    pub fn check_reads(&self, clock: &Clock, lines: &[Line], reads: &mut Reads, report: &mut impl FnMut(Race)) {
+        self.check_each(clock, lines, Some(reads), report);
+    }
+
+    /// A segment reads further bytes of a line, and its thread has reads of the line that last: of those bytes, too.
+    pub fn check_more(&self, clock: &Clock, more: Open, reads: &mut Reads, report: &mut impl FnMut(Race)) {
+        let newer = Entry::access(clock.epoch(), more.bytes, 0);
+        self.visit(clock, more.line, newer, &mut Lasts::Already, report);
+        reads.go_on(more);
+    }
+
+    /// The reads that last.
+    pub fn lasting(&self) -> &Lasting {
+        &self.lasting
+    }
+
+    fn check_each(&self, clock: &Clock, lines: &[Line], reads: Option<&mut Reads>, report: &mut impl FnMut(Race)) {
+        let mut lasts = reads.map_or(Lasts::Never, Lasts::Perhaps);
         for line in lines.iter().take(AHEAD) {
             self.host.prefetch(self.memory.home(line.number));
         }
@@ -92,7 +129,8 @@ impl<'m, H: Host> History<'m, H> {
             {
                 self.host.prefetch(self.lists.entry(list, 0));
             }
-            self.visit(clock, line.number, Entry::access(clock.epoch(), line.read, line.written), report);
+            let newer = Entry::access(clock.epoch(), line.read, line.written);
+            self.visit(clock, line.number, newer, &mut lasts, report);
         }
     }
 
@@ -115,15 +153,44 @@ impl<'m, H: Host> History<'m, H> {
 
     /// Holds an access against what its line remembers, and remembers it.
     #[inline]
-    fn visit(&self, clock: &Clock, line: u64, newer: Entry, report: &mut impl FnMut(Race)) {
+    fn visit(&self, clock: &Clock, line: u64, newer: Entry, lasts: &mut Lasts<'_>, report: &mut impl FnMut(Race)) {
         if newer.is_gone() {
             return;
         }
         let mut cell = self.memory.claim(line, &self.untouched, &self.host);
+        if newer.written != 0 {
+            if cell.note_write() {
+                let some = self.lasting.written(clock, line, newer.written, newer.is_free());
+                cell.set_lasting(some);
+            }
+        } else {
+            self.may_last(clock.epoch(), line, newer.read, lasts, &mut cell);
+        }
         let is_known = |old: Entry| !old.is_free() && self.memory.all_know(old.epoch());
         let is_covered = |old: Entry| old.is_covered_by(newer) && clock.knows(old.epoch());
         if !cell.replace(newer, |old| is_covered(old) || is_known(old), |epoch| clock.knows(epoch)) {
             self.visit_all(clock, line, newer, cell, report);
+        }
+    }
+
+    /// A segment reads a line and writes none of it: its thread's reads may last from here on.
+    #[inline]
+    fn may_last(&self, segment: Epoch, line: u64, bytes: u64, lasts: &mut Lasts<'_>, cell: &mut Held<'_>) {
+        let open = Open { line, bytes };
+        match lasts {
+            Lasts::Never => {}
+            Lasts::Perhaps(reads) => {
+                if reads.lasts(line, segment.time(), cell.writes())
+                    && self.lasting.begin(segment.thread(), open, |epoch| self.memory.all_know(epoch))
+                {
+                    cell.set_lasting(true);
+                    reads.begin(open);
+                }
+            }
+            Lasts::Already => {
+                self.lasting.go_on(segment.thread(), open);
+                cell.set_lasting(true);
+            }
         }
     }
 

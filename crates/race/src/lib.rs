@@ -44,7 +44,7 @@ pub use detail::{Access, Detail, Pair, Told, Touch};
 pub use epoch::{Epoch, THREADS_MAX};
 pub use finding::{Kind, Race};
 pub use frontier::{Frontier, Order, Standing};
-pub use history::History;
+pub use history::{History, Often, Open, Reads};
 pub use lines::{Line, pieces};
 pub use variables::Variables;
 

@@ -46,8 +46,8 @@ pub(crate) use hints::Knows;
 use labels::Name;
 use relive_accesses::Remembered;
 use relive_order::Kind;
-use relive_race::Line;
 pub(crate) use relive_race::Touch;
+use relive_race::{Line, Open};
 use relive_sys::syscall;
 use relive_sys::syscall::number::PRCTL;
 use relive_trace::control::flag;
@@ -303,16 +303,26 @@ pub(crate) fn access(access: &Access) -> bool {
     !is_on() || thread::current_if_known().is_none() || State::get().access(thread::current().index, access)
 }
 
-/// Gets lines, and ranges that locked instructions touched.
-pub(crate) type Lines<'a> = &'a mut dyn FnMut(&[Line]);
-pub(crate) type Locked<'a> = &'a mut dyn FnMut(Range<u64>);
-/// Takes what a thread touched.
-pub(crate) type Take<'a> = &'a mut dyn FnMut(Lines<'_>, Locked<'_>);
+/// What the calling thread touched in its segment.
+pub(crate) trait Touched {
+    /// How many lines that is, rather more than fewer.
+    fn count(&self) -> u64;
+    /// Takes all of it: lines, and ranges that locked instructions touched.
+    fn take_all(&mut self, lines: impl FnMut(&[Line]), locked: impl FnMut(Range<u64>));
+    /// Tells what is new of lines whose reads are kept, and of written ones keeps them no longer. Before the rest is taken.
+    fn news(&mut self, kept: &[Open], each: impl FnMut(Line));
+    /// Reads are not told any more. When all was taken.
+    fn keep_open(&mut self, open: Open);
+    /// They are again.
+    fn let_line_go(&mut self, line: u64);
+    /// How often memory was mapped so that lines can't be kept.
+    fn changes(&self) -> u64;
+}
 
-/// The calling thread's log is full. `take` takes what it has.
-pub(crate) fn full(take: Take<'_>) {
+/// The calling thread's log is full.
+pub(crate) fn full(segment: &mut impl Touched) {
     if is_on() && thread::current_if_known().is_some() {
-        State::get().full(thread::current().index, take);
+        State::get().full(thread::current().index, segment);
     }
 }
 

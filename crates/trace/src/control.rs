@@ -89,6 +89,8 @@ pub mod flag {
     pub const LEARNING: u32 = 1 << 22;
     /// Besides [`RACES`]: the replay counts segments as `RecPlay` does.
     pub const SEGMENTS: u32 = 1 << 14;
+    /// Besides [`RACES`]: each read counts in each segment, so that of no line it stays open whether it races.
+    pub const EACH_READ: u32 = 1 << 24;
     /// All code of the program runs under the translator.
     pub const TRANSLATED: u32 = 1 << 11;
     /// The trace holds copies of files; see [`crate::kept`].

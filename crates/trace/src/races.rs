@@ -111,6 +111,9 @@ pub mod word {
     /// Threads waited by the kernel at these bytes of a line, or were let go on: as [`VARIABLE`].
     pub const WAITED: u64 = 14;
 
+    /// Whether the line races is not known: a thread's reads of it were not noted one by one.
+    pub const UNSURE: u64 = 15;
+
     /// Why something was not observed.
     pub mod not_translated {
         /// A piece of code that can't be translated ran natively.

@@ -6,7 +6,7 @@
 use crate::observe::{Bytes, Keep, Observed, engine, engine_of, tool};
 use crate::process::{Code, Distance, words};
 use iced_x86::code_asm::*;
-use relive_accesses::Kind;
+use relive_accesses::{Bits, Kind};
 use relive_dbi::Context;
 use std::sync::atomic::Ordering;
 
@@ -54,6 +54,42 @@ fn each_segment_has_its_own_accesses() {
         let found = observed.take();
         assert_eq!((found.written, found.read), (bytes(0..0), bytes(data..data + 8)));
         assert_eq!(observed.take(), Bytes::default());
+    }
+}
+
+/// What is new of the line of `data`, of which its first eight bytes are kept.
+fn news(observed: &mut Observed, data: u64) -> Bytes {
+    let mut found = Bytes::default();
+    observed.segment(|segment| segment.recall([(data / 64, 0xFF)].into_iter(), |line| found.add_line(line)));
+    found
+}
+
+#[test]
+fn of_a_line_that_is_kept_only_what_is_new_is_told() {
+    let data = words(64).as_mut_ptr() as u64;
+    let (write, read) = (writer(), reader());
+    let nothing = Bytes::default();
+    for bits in [Bits::Extract, Bits::Shift, Bits::Plain] {
+        let mut observed = Observed::new(engine(Distance::Near, Some(bits), Keep::default()));
+        observed.segment(|segment| segment.keep(data / 64, 0xFF));
+        observed.call(read, [data, 0, 0, 0, 0, 0]);
+        assert_eq!((news(&mut observed, data), observed.take()), (nothing.clone(), nothing.clone()));
+        observed.call(read, [data + 4, 0, 0, 0, 0, 0]);
+        assert_eq!(news(&mut observed, data).read, bytes(data + 8..data + 12));
+        assert_eq!(observed.take(), nothing);
+        observed.call(write, [data + 6, 7, 1, 64, 0, 0]);
+        let found = news(&mut observed, data);
+        assert_eq!((found.written, found.read), (bytes(data + 6..data + 14), bytes(0..0)));
+        // It is as others from here on.
+        assert_eq!(observed.take(), nothing);
+        observed.call(read, [data, 0, 0, 0, 0, 0]);
+        assert_eq!(observed.take().read, bytes(data..data + 8));
+        observed.segment(|segment| {
+            segment.keep(data / 64, 0xFF);
+            segment.let_go(data / 64);
+        });
+        observed.call(read, [data, 0, 0, 0, 0, 0]);
+        assert_eq!(observed.take().read, bytes(data..data + 8));
     }
 }
 

@@ -1,7 +1,8 @@
 //! A line's place in the memory of the history.
 //!
 //! Eight words, a line of the cache: a word with the lock, the number of entries and
-//! where their list is; the line's number; two entries.
+//! where their list is; the line's number, with what `lasting.rs` wants to know of it;
+//! two entries.
 //!
 //! Apart from what is done with entries because here stands how threads keep out of
 //! each other's way: a cell is looked at by who holds its lock, and its memory needs no
@@ -23,7 +24,7 @@ pub(super) const INLINE: usize = 2;
 pub struct Cell {
     /// The lock, the number of entries, and the list.
     head: AtomicU64,
-    /// The line's number plus one, once there was one.
+    /// The line's number plus one, once there was one; whether any reads of it last, and how often it was written.
     line: AtomicU64,
     entries: [Slot; INLINE],
 }
@@ -33,6 +34,12 @@ const LOCKED: u64 = 1;
 const COUNT_SHIFT: u32 = 1;
 const COUNT_BITS: u32 = 23;
 const LIST_SHIFT: u32 = COUNT_SHIFT + COUNT_BITS;
+
+/// Of the word with the line.
+const LINE_BITS: u32 = 59;
+const LASTING: u64 = 1 << LINE_BITS;
+/// The lowest of the bits that count writes, which may run over.
+const WRITE: u64 = LASTING << 1;
 
 /// A cell whose lock is held; it is given back when this goes.
 #[derive(Debug)]
@@ -77,12 +84,36 @@ impl<'m> Held<'m> {
     /// The line that the cell belongs to, if there is one yet.
     #[inline]
     pub(super) fn line(&self) -> Option<u64> {
-        self.cell.line.load(Relaxed).checked_sub(1)
+        (self.cell.line.load(Relaxed) & (LASTING - 1)).checked_sub(1)
     }
 
     /// The cell belongs to this line from now on.
     pub(super) fn set_line(&mut self, line: u64) {
         self.cell.line.store(line + 1, Relaxed);
+    }
+
+    /// How often the line was written, modulo some power of two.
+    #[inline]
+    pub(super) fn writes(&self) -> u32 {
+        (self.cell.line.load(Relaxed) / WRITE) as u32
+    }
+
+    /// It is written once more. Whether any reads of it last.
+    #[inline]
+    pub(super) fn note_write(&mut self) -> bool {
+        let word = self.cell.line.load(Relaxed);
+        self.cell.line.store(word.wrapping_add(WRITE), Relaxed);
+        word & LASTING != 0
+    }
+
+    /// Whether any reads of it last.
+    pub(super) fn is_lasting(&self) -> bool {
+        self.cell.line.load(Relaxed) & LASTING != 0
+    }
+
+    pub(super) fn set_lasting(&mut self, lasting: bool) {
+        let word = self.cell.line.load(Relaxed) & !LASTING;
+        self.cell.line.store(if lasting { word | LASTING } else { word }, Relaxed);
     }
 
     /// How many entries the line has.

@@ -4,7 +4,7 @@
 
 use super::cell::Held;
 use super::entry::Entry;
-use super::{History, Host};
+use super::{History, Host, Lasts};
 use crate::clock::Clock;
 use crate::finding::Race;
 use crate::lines::{LINE, PAGE_LINES, pieces};
@@ -50,7 +50,7 @@ impl<H: Host> History<'_, H> {
     /// The same, line by line.
     fn free_each(&self, clock: &Clock, range: Range<u64>, report: &mut impl FnMut(Race)) {
         for (line, bytes) in pieces(range) {
-            self.visit(clock, line, Entry::free(clock.epoch(), bytes), report);
+            self.visit(clock, line, Entry::free(clock.epoch(), bytes), &mut Lasts::Never, report);
         }
     }
 
@@ -106,6 +106,10 @@ impl<H: Host> History<'_, H> {
         let bytes = pieces(range.start.max(start)..range.end.min(end)).fold(0, |all, (_, bytes)| all | bytes);
         if bytes == 0 {
             return;
+        }
+        if cell.is_lasting() {
+            let some = self.lasting.fresh(line, bytes);
+            cell.set_lasting(some);
         }
         let mut kept = 0;
         for index in 0..cell.count() {

@@ -3,8 +3,9 @@
 
 use super::execution::{Event, PARTIES, What};
 use super::owned::{self, Idle};
-use crate::{Clock, Clocks, Epoch, Floor, History, Line, Race, pieces};
-use std::collections::BTreeMap;
+use super::shadow::Shadow;
+use crate::{Clock, Clocks, Epoch, Floor, History, Often, Race, pieces};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::vec::Vec;
 
@@ -15,8 +16,13 @@ const CELLS: usize = 128;
 pub(super) struct Detect {
     pub(super) clocks: Clocks,
     history: History<'static, Idle>,
-    pending: BTreeMap<u32, BTreeMap<u64, (u64, u64)>>,
+    shadows: BTreeMap<u32, Shadow>,
+    often: Option<Often>,
     pub(super) races: Vec<Race>,
+    /// Lines of which the detector does not know whether they race.
+    pub(super) unsure: BTreeSet<u64>,
+    /// How often a thread's reads of a line began to last.
+    pub(super) lasted: usize,
     /// The segment that each event fell into.
     pub(super) segments: Vec<Epoch>,
 }
@@ -35,11 +41,19 @@ pub(super) fn detect(events: &[Event]) -> Detect {
 
 /// The same with so many cells.
 pub(super) fn detect_in(cells: usize, events: &[Event]) -> Detect {
+    detect_lasting(cells, events, None)
+}
+
+/// The same where reads that are made so often last.
+pub(super) fn detect_lasting(cells: usize, events: &[Event], often: Option<Often>) -> Detect {
     let mut detect = Detect {
         clocks: Clocks::new(16),
         history: owned::history(cells),
-        pending: BTreeMap::new(),
+        shadows: BTreeMap::new(),
+        often,
         races: Vec::new(),
+        unsure: BTreeSet::new(),
+        lasted: 0,
         segments: Vec::new(),
     };
     detect.clocks.start(0).unwrap();
@@ -48,6 +62,8 @@ pub(super) fn detect_in(cells: usize, events: &[Event]) -> Detect {
         detect.event(event);
     }
     detect.flush_all();
+    detect.unsure.extend(detect.history.lasting().take_unsure());
+    detect.lasted = detect.shadows.values().map(|shadow| shadow.lasted).sum();
     detect
 }
 
@@ -61,10 +77,12 @@ impl Detect {
                 self.flush_all();
                 let clock = self.clocks.current(thread);
                 self.history.free(&clock, range.clone(), &mut |race| self.races.push(race));
+                self.let_ended_go(thread);
             }
             What::Fresh(range) => {
                 self.flush_all();
                 self.history.fresh(range.clone());
+                self.let_ended_go(thread);
             }
             What::Sweep => {
                 // What was shown is never more than what is known.
@@ -76,43 +94,46 @@ impl Detect {
                 self.history.raise(&floor);
             }
             _ => {
-                let ended = synchronise(&self.clocks, event, |clocks| {
-                    let clock = clocks.current(thread).clone();
-                    hand_over(&self.history, &mut self.pending, &mut self.races, &clock);
+                let Self { clocks, history, shadows, often, races, .. } = self;
+                let shadow = shadows.entry(thread).or_insert_with(|| Shadow::new(*often));
+                let ended = synchronise(clocks, event, |clocks| {
+                    shadow.hand_over(history, &clocks.current(thread), races);
+                    if closes(&event.what) {
+                        shadow.close(history, clocks.current(thread).epoch());
+                    }
                 });
                 if let Some(clock) = ended {
-                    hand_over(&self.history, &mut self.pending, &mut self.races, &clock);
+                    shadow.hand_over(history, &clock, races);
                 }
             }
         }
     }
 
     fn note(&mut self, thread: u32, range: &Range<u64>, read: bool) {
-        let lines = self.pending.entry(thread).or_default();
+        let often = self.often;
+        let shadow = self.shadows.entry(thread).or_insert_with(|| Shadow::new(often));
         for (line, bytes) in pieces(range.clone()) {
-            let (reads, writes) = lines.entry(line).or_default();
-            *(if read { reads } else { writes }) |= bytes;
+            shadow.note(line, bytes, read);
+        }
+    }
+
+    fn let_ended_go(&mut self, thread: u32) {
+        if let Some(shadow) = self.shadows.get_mut(&thread) {
+            shadow.let_ended_go(&self.history, thread);
         }
     }
 
     /// Hands over what all threads did by now: parts of their segments.
     fn flush_all(&mut self) {
-        for thread in self.pending.keys().copied().collect::<Vec<_>>() {
-            let clock = self.clocks.current(thread).clone();
-            hand_over(&self.history, &mut self.pending, &mut self.races, &clock);
+        for (&thread, shadow) in self.shadows.iter_mut().filter(|(_, shadow)| shadow.has_any()) {
+            shadow.hand_over(&self.history, &self.clocks.current(thread), &mut self.races);
         }
     }
 }
 
-fn hand_over(
-    history: &History<'_, Idle>,
-    pending: &mut BTreeMap<u32, BTreeMap<u64, (u64, u64)>>,
-    races: &mut Vec<Race>,
-    clock: &Clock,
-) {
-    for (number, (read, written)) in pending.remove(&clock.epoch().thread()).unwrap_or_default() {
-        history.check(clock, &[Line { number, read, written }], &mut |race| races.push(race));
-    }
+/// Whether reads that last are closed there: beyond an end nobody closes them, beyond the others they need not be.
+fn closes(what: &What) -> bool {
+    matches!(what, What::End | What::Arrive(..))
 }
 
 /// Applies an operation; `release` is called before one that ends the segment in any case. The clock of a segment that

@@ -13,7 +13,7 @@ fn addresses(line: u64, bytes: u64) -> impl Iterator<Item = u64> {
     (0..64).filter(move |i| bytes >> i & 1 == 1).map(move |i| line * 64 + i)
 }
 
-fn bytes_of(races: &[Race], wanted: impl Fn(Kind) -> bool) -> BTreeSet<u64> {
+pub(super) fn bytes_of(races: &[Race], wanted: impl Fn(Kind) -> bool) -> BTreeSet<u64> {
     races.iter().filter(|race| wanted(race.kind)).flat_map(|race| addresses(race.line, race.bytes())).collect()
 }
 
@@ -38,7 +38,7 @@ fn has_pair(
         .any(|a| newer.iter().any(|&b| oracle.ordered(a.min(b), a.max(b)) != race.kind.is_race()))
 }
 
-fn judge_pairs(events: &[Event], found: &Detect, oracle: &Oracle<'_>) -> Result<(), TestCaseError> {
+pub(super) fn judge_pairs(events: &[Event], found: &Detect, oracle: &Oracle<'_>) -> Result<(), TestCaseError> {
     for race in &found.races {
         let (older, newer) = match race.kind {
             Kind::Accesses => (Touch::Write, Touch::Write),

@@ -31,8 +31,10 @@ use relive_sys::lock::Lock;
 use relive_trace::control::flag;
 use relive_trace::races::FOUND;
 use relive_trace::races::word::{self, not_translated};
+use taking::{Again, closes};
 
 mod in_vain;
+mod taking;
 mod variables;
 
 /// The history is told what all threads know each time that a thread has had so many segments, or as many lines in them.
@@ -59,6 +61,7 @@ pub(super) struct State {
     ending: Ending,
     open: Open,
     hints: Hints,
+    again: Again,
 }
 
 /// What the first pass has told the launcher.
@@ -103,6 +106,7 @@ impl State {
             ending: Ending::new(),
             open: Open::new(),
             hints: Hints::new(pass),
+            again: Again::new(pass, threads),
         });
         start(&state.clocks, first);
         state.say_of_image(word::BEGUN);
@@ -141,6 +145,7 @@ impl State {
                 self.ending.runs(me);
                 self.settle(me);
                 self.hand_over(me);
+                self.close(me);
                 self.tally.ends(|| self.clocks.current(me));
                 let made = self.clocks.create(me, *child);
                 assert_eq!(made, Ok(()), "a thread is made once");
@@ -189,6 +194,9 @@ impl State {
         let first = edges::of(kind, cells.first().copied());
         if matches!(first, Edge::Release | Edge::ReleaseEither | Edge::Transfer | Edge::Arrive | Edge::Flush) {
             self.hand_over(me);
+        }
+        if closes(kind) {
+            self.close(me);
         }
         for (index, cell) in cells.iter().enumerate() {
             self.edge(me, edges::of(kind, Some(cell)), cell, exact && index == 0);
@@ -312,37 +320,14 @@ impl State {
         }
     }
 
-    /// The calling thread's lines, as those of the segment with this clock.
-    fn check(&self, clock: &Clock) {
-        self.gather(|found| {
-            translation::take_accesses(
-                |lines| self.hold(clock, lines),
-                |range| self.variable(word::VARIABLE, &range, found),
-            );
-        });
-    }
-
     /// Tells the launcher what is found meanwhile, in one write: a program may touch each word of a large table by locked
     /// instructions.
     fn gather(&self, meanwhile: impl FnOnce(&mut Vec<u64>)) {
         let mut found = Vec::new();
         meanwhile(&mut found);
+        self.tell_unsure(&mut found);
         if !found.is_empty() {
             self.found.lock().ledger.append(&found);
-        }
-    }
-
-    /// Lines of one segment.
-    fn hold(&self, clock: &Clock, lines: &[Line]) {
-        looked();
-        // The second pass has its accesses one by one. Those of the only thread count as little where they are looked at as
-        // where they are not.
-        if let Some((history, _)) = self.history.as_ref().filter(|_| !alone::has_one_thread()) {
-            self.tally.touched(clock, lines);
-            self.gather(|found| {
-                history.check(clock, lines, &mut |race| self.tell(race, found));
-                self.open.tell(clock.epoch().thread(), lines, found);
-            });
         }
     }
 
@@ -369,6 +354,7 @@ impl State {
             None => self.second.lock().fresh(range.clone()),
         }
         self.clocks.forget_range(range.clone());
+        self.take_ended(me);
     }
 
     fn free(&self, me: u32, range: &Range<u64>) {
@@ -378,6 +364,7 @@ impl State {
             Some((history, _)) => {
                 self.check(&clock);
                 self.gather(|found| history.free(&clock, range.clone(), &mut |race| self.tell(race, found)));
+                self.take_ended(me);
             }
             None => self.second.lock().free(me, &clock, range.clone()),
         }
@@ -390,7 +377,7 @@ impl State {
             Pass::First => {
                 for (number, bytes) in pieces(range.clone()) {
                     let (read, written) = if written { (0, bytes) } else { (bytes, 0) };
-                    self.hold(&clock, &[Line { number, read, written }]);
+                    self.hold(&clock, &[Line { number, read, written }], None);
                 }
             }
             Pass::Second => {
@@ -413,6 +400,7 @@ impl State {
     /// The process has this thread alone, and none of what others did can race with it.
     fn fork(&self, me: u32) {
         hints::forked();
+        self.forget_reads(me);
         self.clocks.reset();
         start(&self.clocks, me);
         // With the locks that others held.
@@ -436,6 +424,7 @@ impl State {
         self.ending.is_over(me);
         self.settle(me);
         self.hand_over(me);
+        self.close(me);
         // The kernel gives them to others behind this.
         let left = self.robust.lock().take_those_of(me);
         self.tally.ends(|| self.clocks.current(me));
@@ -455,13 +444,7 @@ impl State {
         self.ending.ends(me, &self.passage, |other, memory| {
             let clock = self.clocks.current(other);
             self.look_through(&shown, &clock);
-            self.gather(|found| {
-                translation::look(
-                    memory,
-                    |lines| self.hold(&clock, lines),
-                    |range| self.variable(word::VARIABLE, &range, found),
-                );
-            });
+            self.hold_others(&clock, memory);
             self.tally.ends(|| clock.clone());
         });
         if self.pass == Pass::First {

@@ -6,7 +6,7 @@ mod calls;
 mod observed;
 
 use super::{Process, engine, map};
-use crate::races::{self, Content, Touch};
+use crate::races::{self, Content, Touch, Touched};
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -15,7 +15,7 @@ use relive_accesses::{
     Accesses, COUNTED, Followed, Kind, Later, Remembered, Returned, Segment, Sink, Tables, WatchedAccess, elsewhere,
 };
 use relive_dbi::{Context, Elsewhere, Engine, Error};
-use relive_race::{Line, pieces};
+use relive_race::{Line, Open, pieces};
 use relive_sys::atomics::original;
 use relive_sys::maps;
 use relive_sys::signal::is_own_code;
@@ -31,7 +31,7 @@ static TABLES: Tables = Tables::new();
 const BATCH: usize = 32;
 
 /// Who is told of accesses: of those to watched bytes, of each line with its bytes, in order.
-struct Watcher(&'static [(u64, u64)]);
+pub(crate) struct Watcher(&'static [(u64, u64)]);
 
 impl Watcher {
     fn watches(&self, range: &Range<u64>) -> bool {
@@ -80,7 +80,7 @@ impl Sink for Watcher {
     }
 
     fn full(&self, segment: &mut Segment<'_, '_, '_, Self>) {
-        races::full(&mut |lines, locked| take(segment, lines, locked));
+        races::full(segment);
     }
 
     fn is_worn(&self, ip: u64, range: &Range<u64>) -> bool {
@@ -163,12 +163,17 @@ pub(crate) fn look_anew() {
     engine.turn(if alone { ALONE } else { LOOKED_AT }, |start| !is_own_code(start as usize));
 }
 
-/// Takes what the calling thread touched since this was last called. Natively.
-pub(crate) fn take_accesses(lines: impl FnMut(&[Line]), locked: impl FnMut(Range<u64>)) {
+/// Has what the calling thread touched in its segment looked at. Natively.
+pub(crate) fn touched<R>(act: impl FnOnce(&mut Segment<'_, '_, '_, Watcher>) -> R) -> R {
     let engine = noting();
     // SAFETY: the calling thread is attached, and outside of the cache.
     let mut memory = unsafe { engine.tool_memory() };
-    take(&mut engine.tool().segment(&mut memory), lines, locked);
+    act(&mut engine.tool().segment(&mut memory))
+}
+
+/// Whether reads of a line may be kept: nothing else shares its bits.
+pub(crate) fn may_keep(line: u64) -> bool {
+    TABLES.may_keep(line)
 }
 
 /// How many lines the calling thread touched since these were last taken. Natively.
@@ -189,10 +194,17 @@ pub(crate) fn lines_of(memory: &Elsewhere) -> u64 {
     elsewhere::lines(memory)
 }
 
-/// What another thread touched since that was last taken, which must not happen meanwhile.
-pub(crate) fn look(memory: &Elsewhere, lines: impl FnMut(&[Line]), mut locked: impl FnMut(Range<u64>)) {
+/// What another thread touched since that was last taken, which must not happen meanwhile, and of lines that are `kept`
+/// only what is new.
+pub(crate) fn look(memory: &Elsewhere, kept: &[Open], lines: impl FnMut(&[Line]), mut locked: impl FnMut(Range<u64>)) {
     let mut batch = Batch::to(lines);
-    elsewhere::look(memory, |line| batch.push(line));
+    let is_kept = |number| kept.iter().any(|open| open.line == number);
+    elsewhere::look(memory, |line| {
+        if !is_kept(line.number) {
+            batch.push(line);
+        }
+    });
+    elsewhere::recall(memory, kept.iter().map(|open| (open.line, open.bytes)), |line| batch.push(line));
     batch.give();
     elsewhere::look_at_locked(memory, |bytes| locked(bytes.address..bytes.address + u64::from(bytes.bytes)));
 }
@@ -202,11 +214,33 @@ pub(crate) fn forget(memory: &Elsewhere) {
     elsewhere::forget(memory);
 }
 
-fn take(segment: &mut Segment<'_, '_, '_, Watcher>, lines: impl FnMut(&[Line]), mut locked: impl FnMut(Range<u64>)) {
-    let mut batch = Batch::to(lines);
-    segment.take(|line| batch.push(line));
-    batch.give();
-    segment.take_locked(|bytes| locked(bytes.address..bytes.address + u64::from(bytes.bytes)));
+impl Touched for Segment<'_, '_, '_, Watcher> {
+    fn count(&self) -> u64 {
+        self.lines()
+    }
+
+    fn take_all(&mut self, lines: impl FnMut(&[Line]), mut locked: impl FnMut(Range<u64>)) {
+        let mut batch = Batch::to(lines);
+        self.take(|line| batch.push(line));
+        batch.give();
+        self.take_locked(|bytes| locked(bytes.address..bytes.address + u64::from(bytes.bytes)));
+    }
+
+    fn news(&mut self, kept: &[Open], each: impl FnMut(Line)) {
+        self.recall(kept.iter().map(|open| (open.line, open.bytes)), each);
+    }
+
+    fn keep_open(&mut self, open: Open) {
+        self.keep(open.line, open.bytes);
+    }
+
+    fn let_line_go(&mut self, line: u64) {
+        self.let_go(line);
+    }
+
+    fn changes(&self) -> u64 {
+        TABLES.changes()
+    }
 }
 
 /// Lines that are handed over together.

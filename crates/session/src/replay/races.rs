@@ -4,6 +4,7 @@
 //! Apart from the other replays because each leaves something for the next, in a folder
 //! of its own.
 
+mod first;
 mod inner;
 mod ordering;
 mod segments;
@@ -11,13 +12,14 @@ mod segments;
 use super::recorded::Recorded;
 use super::{Ending, Instrument, ReplayError, Replayed, Replayer, Rule};
 use crate::processes;
+use first::{FirstTold, UNTOLD};
 use ordering::Alone;
 use relive_findings::locate::located;
-use relive_findings::raw::{NO_THREAD, RawDivergence, RawReport, RawSegments, RawThread, RawUnobserved, RawUnplaced};
+use relive_findings::raw::{NO_THREAD, RawDivergence, RawReport, RawThread, RawUnobserved, RawUnplaced};
 use relive_findings::{Options, Report, images, wire};
 use relive_trace::control::flag;
-use relive_trace::races::word::{self, not_translated};
-use relive_trace::races::{FOUND, LEARNT, TOLD, UNTOLD_FUNCTIONS, WATCH};
+use relive_trace::races::word;
+use relive_trace::races::{FOUND, LEARNT, TOLD, WATCH};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
@@ -32,6 +34,8 @@ pub enum Pass {
     Plain,
     /// Learns which bytes race.
     First,
+    /// The same again, with each read in each segment: of some lines it was not known without whether they race.
+    EachRead,
     /// Watches them; so many.
     Second {
         /// Bytes that race.
@@ -103,10 +107,8 @@ impl Replayer {
             Alone::Interrupted(signal) => return Ok(Hunt::nothing(signal)),
             Alone::Unknown | Alone::AsRecorded => {}
         }
-        tell(Pass::First);
-        let first =
-            self.pass(if besides.segments { flag::RACES | flag::SEGMENTS } else { flag::RACES }, &folder.0, 0, tell)?;
-        let (mut lines, mut missed, segments, untold) = folder.found().map_err(ReplayError::Races)?;
+        let (first, told) = self.first(besides.segments, &folder, tell)?;
+        let FirstTold { mut lines, mut missed, segments, untold, .. } = told;
         if !matches!(first.ending, Ending::Diverged(_)) {
             lines.open.clear();
         }
@@ -280,31 +282,6 @@ fn add_variable(lines: &mut Lines, address: u64, bytes: u64) -> bool {
     parts.into_iter().filter(|part| part.1 != 0 && lines.variables.insert(*part)).count() > 0
 }
 
-/// What is said of processes that began and did not tell of their ends.
-const UNTOLD: &str = "what a process did last, which a signal ended before it could be told";
-
-/// What was not observed, in words.
-fn missed_of(what: u64, which: u64) -> String {
-    match (what, which) {
-        (word::NATIVE, not_translated::PIECE) => "code that can't be translated, which ran natively".to_owned(),
-        (word::NATIVE, not_translated::THREAD) => "threads that were found outside of translated code".to_owned(),
-        (word::NATIVE, not_translated::PROCESS) => "a process that could not be translated: nothing of it".to_owned(),
-        (word::NATIVE, not_translated::UNCLEAR) => "parts of what formatted input and output accessed".to_owned(),
-        (word::NATIVE, not_translated::LEFT) => "calls of the C library that did not return in order".to_owned(),
-        (word::NATIVE, which @ not_translated::FUNCTIONS..) => {
-            match UNTOLD_FUNCTIONS.get((which - not_translated::FUNCTIONS) as usize) {
-                Some(name) => format!("what {}() accesses of its caller's memory", name.to_string_lossy()),
-                None => "what a function of the C library accesses of its caller's memory".to_owned(),
-            }
-        }
-        (word::UNKNOWN, number) => match iced_x86::Mnemonic::try_from(number as usize) {
-            Ok(mnemonic) => format!("accesses of {}", format!("{mnemonic:?}").to_lowercase()),
-            Err(_) => "accesses of an instruction".to_owned(),
-        },
-        _ => "something that this version does not know".to_owned(),
-    }
-}
-
 /// The words of each file of this kind, one file a process. It is gone then.
 fn files(folder: &Path, kind: &str) -> io::Result<Vec<Vec<u64>>> {
     let mut all = Vec::new();
@@ -336,33 +313,6 @@ impl Scratch {
         let _ = fs::remove_dir_all(&folder);
         DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Self(folder))
-    }
-
-    /// What the first pass found: by lines, bytes that race and bytes of synchronisation variables; what it could
-    /// not see; the segments that it counted, if it did; and how many processes did not tell what they did last.
-    fn found(&self) -> io::Result<(Lines, Vec<RawUnobserved>, Option<RawSegments>, u64)> {
-        let (mut lines, mut missed, mut segments) = (Lines::default(), BTreeMap::new(), None);
-        let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
-        for words in files(&self.0, FOUND)? {
-            for record in words.chunks_exact(word::COUNT) {
-                match *record {
-                    [word::RACING, line, bytes] => *lines.racing.entry(line).or_default() |= bytes,
-                    [word::VARIABLE, line, bytes] => _ = lines.variables.insert((line, bytes)),
-                    [word::WAITED, line, bytes] => {
-                        lines.variables.insert((line, bytes));
-                        lines.waited.insert((line, bytes));
-                    }
-                    [word::OPEN, line, bytes] => *lines.open.entry(line).or_default() |= bytes,
-                    [word::BEGUN, process, _] => _ = begun.insert(process),
-                    [word::ENDED, process, _] => _ = ended.insert(process),
-                    [what, first, second] if segments::add(&mut segments, what, [first, second]) => {}
-                    [what, which, count] => *missed.entry(missed_of(what, which)).or_default() += count,
-                    _ => {}
-                }
-            }
-        }
-        let missed = missed.into_iter().map(|(what, count)| RawUnobserved { what, count }).collect();
-        Ok((lines, missed, segments, begun.difference(&ended).count() as u64))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -431,9 +381,9 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ending, Lines, Scratch, missed_of};
+    use super::{Ending, Lines};
     use relive_findings::raw::{RawReport, RawUnobserved};
-    use relive_trace::races::word::{self, not_translated};
+    use relive_trace::races::word;
     use relive_trace::races::{FOUND, UNTOLD_FUNCTIONS, WATCH};
     use std::fs;
 
@@ -458,43 +408,5 @@ mod tests {
         assert_eq!(left(&lines(&[]), &ended), (0, false, 3));
         assert_eq!(left(&lines(&[(6, 1)]), &ended), (0, false, 0), "what atomics order does not race");
         assert_eq!((lines(&[(6, 1)]).bytes(), lines(&[]).bytes()), (6, 5));
-    }
-
-    #[test]
-    fn functions_that_nobody_tells_of_are_named() {
-        let told = |which| missed_of(word::NATIVE, not_translated::FUNCTIONS + which);
-        assert_eq!(
-            told(0),
-            format!("what {}() accesses of its caller's memory", UNTOLD_FUNCTIONS[0].to_str().unwrap())
-        );
-        assert_eq!(
-            told(UNTOLD_FUNCTIONS.len() as u64),
-            "what a function of the C library accesses of its caller's memory"
-        );
-    }
-
-    #[test]
-    fn what_several_processes_found_is_watched_once() {
-        let folder = Scratch(tempfile::tempdir().unwrap().keep());
-        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        fs::write(
-            folder.0.join(format!("{FOUND}-0")),
-            bytes(&[10, 0, 0, 0, 5, 1, 1, 5, 8, 0, 5, 2, 2, 0, 3, 14, 6, 15]),
-        )
-        .unwrap();
-        // The last record was cut.
-        fs::write(
-            folder.0.join(format!("{FOUND}-12")),
-            bytes(&[10, 12, 0, 0, 5, 2, 0, 9, 4, 2, 0, 4, 11, 12, 0, 0, 7]),
-        )
-        .unwrap();
-        fs::write(folder.0.join(format!("{FOUND}s")), bytes(&[0, 1, 1])).unwrap();
-        let (lines, missed, segments, untold) = folder.found().unwrap();
-        folder.watch(&lines).unwrap();
-        assert_eq!(lines.racing.into_iter().collect::<Vec<_>>(), [(5, 3), (9, 4)]);
-        assert_eq!(lines.variables.into_iter().collect::<Vec<_>>(), [(5, 8), (6, 15)]);
-        assert_eq!((segments, untold), (None, 1));
-        assert_eq!(missed, [RawUnobserved { what: missed_of(word::NATIVE, not_translated::PIECE), count: 7 }]);
-        assert_eq!(fs::read(folder.0.join(WATCH)).unwrap(), bytes(&[0, 5, 3, 0, 9, 4, 1, 5, 8, 1, 6, 15, 14, 6, 15]));
     }
 }

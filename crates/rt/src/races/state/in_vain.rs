@@ -7,6 +7,8 @@
 //! way, and would be the next ones to be found: each whose log shows a few lines only from
 //! here on is told of, too.
 //!
+//! No reads last where any of this is done (`taking.rs`).
+//!
 //! Apart from the state because this changes what other threads have noted of themselves.
 
 use super::State;
@@ -41,7 +43,7 @@ impl State {
         let shown = others.iter().map(|(index, place)| {
             let clock = self.clocks.current(*index);
             let mut lines = Vec::new();
-            translation::look(&place.memory, |some| lines.extend_from_slice(some), |_| {});
+            translation::look(&place.memory, &[], |some| lines.extend_from_slice(some), |_| {});
             translation::forget(&place.memory);
             Before { clock, lines }
         });
@@ -54,7 +56,7 @@ impl State {
         for (index, place) in &others {
             let mut count = 0;
             let reads = |line: &&Line| line.read != 0;
-            translation::look(&place.memory, |some| count += some.iter().filter(reads).count(), |_| {});
+            translation::look(&place.memory, &[], |some| count += some.iter().filter(reads).count(), |_| {});
             if *index == in_vain || (1..=FEW).contains(&count) {
                 self.open.loops(*index);
             }

@@ -1,25 +1,14 @@
-//! What the first pass tells of synchronisation variables, and of a log that is full of
-//! them.
+//! What the first pass tells of synchronisation variables.
 //!
 //! Apart from the state because none of this moves a clock.
 
 use super::State;
-use crate::races::Take;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relive_race::pieces;
 use relive_trace::races::word;
 
 impl State {
-    /// The thread's log is full in the middle of a segment.
-    pub(in crate::races) fn full(&self, me: u32, take: Take<'_>) {
-        let _within = self.passage.enter(me);
-        let clock = self.clocks.current(me);
-        self.gather(|found| {
-            take(&mut |lines| self.hold(&clock, lines), &mut |range| self.variable(word::VARIABLE, &range, found));
-        });
-    }
-
     /// Threads wait at a range by the kernel.
     pub(in crate::races) fn waited(&self, me: u32, range: &Range<u64>) {
         let _within = self.passage.enter(me);

@@ -1,0 +1,156 @@
+//! The first pass: which bytes race.
+//!
+//! A replay in which what threads read again and again is not noted each time. If that
+//! leaves it open of some line whether it races, another one follows, in which it is.
+//!
+//! Apart from the second pass, which knows nothing of how its lines were found.
+
+use super::{Lines, Pass, Scratch, files, segments};
+use crate::replay::{Ending, ReplayError, Replayed, Replayer};
+use relive_findings::raw::{RawSegments, RawUnobserved};
+use relive_trace::control::flag;
+use relive_trace::races::word::{self, not_translated};
+use relive_trace::races::{FOUND, UNTOLD_FUNCTIONS};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+/// What the first pass told.
+#[derive(Debug)]
+pub(super) struct FirstTold {
+    /// Bytes that race, and bytes of synchronisation variables.
+    pub(super) lines: Lines,
+    /// What it could not see.
+    pub(super) missed: Vec<RawUnobserved>,
+    /// The segments that it counted, if it did.
+    pub(super) segments: Option<RawSegments>,
+    /// How many processes did not tell what they did last.
+    pub(super) untold: u64,
+    /// Lines of which it does not know whether they race.
+    unsure: BTreeSet<u64>,
+}
+
+impl Replayer {
+    /// The first pass, and again where it is unsure. With `segments`, these are counted.
+    pub(super) fn first(
+        &mut self,
+        segments: bool,
+        folder: &Scratch,
+        tell: &mut dyn FnMut(Pass),
+    ) -> Result<(Replayed, FirstTold), ReplayError> {
+        let wanted = if segments { flag::RACES | flag::SEGMENTS } else { flag::RACES };
+        tell(Pass::First);
+        let replayed = self.pass(wanted, folder.path(), 0, tell)?;
+        let told = folder.first_told().map_err(ReplayError::Races)?;
+        if told.unsure.is_empty() || matches!(replayed.ending, Ending::Interrupted(_)) {
+            return Ok((replayed, told));
+        }
+        tell(Pass::EachRead);
+        let replayed = self.pass(wanted | flag::EACH_READ, folder.path(), 0, tell)?;
+        let told = folder.first_told().map_err(ReplayError::Races)?;
+        assert!(told.unsure.is_empty(), "where each read is noted nothing is unsure");
+        Ok((replayed, told))
+    }
+}
+
+/// What is said of processes that began and did not tell of their ends.
+pub(super) const UNTOLD: &str = "what a process did last, which a signal ended before it could be told";
+
+/// What was not observed, in words.
+fn missed_of(what: u64, which: u64) -> String {
+    match (what, which) {
+        (word::NATIVE, not_translated::PIECE) => "code that can't be translated, which ran natively".to_owned(),
+        (word::NATIVE, not_translated::THREAD) => "threads that were found outside of translated code".to_owned(),
+        (word::NATIVE, not_translated::PROCESS) => "a process that could not be translated: nothing of it".to_owned(),
+        (word::NATIVE, not_translated::UNCLEAR) => "parts of what formatted input and output accessed".to_owned(),
+        (word::NATIVE, not_translated::LEFT) => "calls of the C library that did not return in order".to_owned(),
+        (word::NATIVE, which @ not_translated::FUNCTIONS..) => {
+            match UNTOLD_FUNCTIONS.get((which - not_translated::FUNCTIONS) as usize) {
+                Some(name) => format!("what {}() accesses of its caller's memory", name.to_string_lossy()),
+                None => "what a function of the C library accesses of its caller's memory".to_owned(),
+            }
+        }
+        (word::UNKNOWN, number) => match iced_x86::Mnemonic::try_from(number as usize) {
+            Ok(mnemonic) => format!("accesses of {}", format!("{mnemonic:?}").to_lowercase()),
+            Err(_) => "accesses of an instruction".to_owned(),
+        },
+        _ => "something that this version does not know".to_owned(),
+    }
+}
+
+impl Scratch {
+    /// What the first pass told, of all processes.
+    fn first_told(&self) -> io::Result<FirstTold> {
+        let (mut lines, mut missed, mut segments) = (Lines::default(), BTreeMap::new(), None);
+        let mut unsure = BTreeSet::new();
+        let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
+        for words in files(&self.0, FOUND)? {
+            for record in words.chunks_exact(word::COUNT) {
+                match *record {
+                    [word::RACING, line, bytes] => *lines.racing.entry(line).or_default() |= bytes,
+                    [word::VARIABLE, line, bytes] => _ = lines.variables.insert((line, bytes)),
+                    [word::WAITED, line, bytes] => {
+                        lines.variables.insert((line, bytes));
+                        lines.waited.insert((line, bytes));
+                    }
+                    [word::OPEN, line, bytes] => *lines.open.entry(line).or_default() |= bytes,
+                    [word::UNSURE, line, _] => _ = unsure.insert(line),
+                    [word::BEGUN, process, _] => _ = begun.insert(process),
+                    [word::ENDED, process, _] => _ = ended.insert(process),
+                    [what, first, second] if segments::add(&mut segments, what, [first, second]) => {}
+                    [what, which, count] => *missed.entry(missed_of(what, which)).or_default() += count,
+                    _ => {}
+                }
+            }
+        }
+        let missed = missed.into_iter().map(|(what, count)| RawUnobserved { what, count }).collect();
+        let untold = begun.difference(&ended).count() as u64;
+        Ok(FirstTold { lines, missed, segments, untold, unsure })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FirstTold, Scratch, missed_of};
+    use relive_findings::raw::RawUnobserved;
+    use relive_trace::races::word::{self, not_translated};
+    use relive_trace::races::{FOUND, UNTOLD_FUNCTIONS, WATCH};
+    use std::fs;
+
+    #[test]
+    fn functions_that_nobody_tells_of_are_named() {
+        let told = |which| missed_of(word::NATIVE, not_translated::FUNCTIONS + which);
+        assert_eq!(
+            told(0),
+            format!("what {}() accesses of its caller's memory", UNTOLD_FUNCTIONS[0].to_str().unwrap())
+        );
+        assert_eq!(
+            told(UNTOLD_FUNCTIONS.len() as u64),
+            "what a function of the C library accesses of its caller's memory"
+        );
+    }
+
+    #[test]
+    fn what_several_processes_found_is_watched_once() {
+        let folder = Scratch(tempfile::tempdir().unwrap().keep());
+        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        fs::write(
+            folder.0.join(format!("{FOUND}-0")),
+            bytes(&[10, 0, 0, 0, 5, 1, 1, 5, 8, 0, 5, 2, 2, 0, 3, 14, 6, 15]),
+        )
+        .unwrap();
+        // The last record was cut.
+        fs::write(
+            folder.0.join(format!("{FOUND}-12")),
+            bytes(&[10, 12, 0, 0, 5, 2, 0, 9, 4, 15, 7, 0, 2, 0, 4, 11, 12, 0, 0, 7]),
+        )
+        .unwrap();
+        fs::write(folder.0.join(format!("{FOUND}s")), bytes(&[0, 1, 1])).unwrap();
+        let FirstTold { lines, missed, segments, untold, unsure } = folder.first_told().unwrap();
+        folder.watch(&lines).unwrap();
+        assert_eq!(lines.racing.into_iter().collect::<Vec<_>>(), [(5, 3), (9, 4)]);
+        assert_eq!(lines.variables.into_iter().collect::<Vec<_>>(), [(5, 8), (6, 15)]);
+        assert_eq!((segments, untold, unsure), (None, 1, [7].into()));
+        assert_eq!(missed, [RawUnobserved { what: missed_of(word::NATIVE, not_translated::PIECE), count: 7 }]);
+        assert_eq!(fs::read(folder.0.join(WATCH)).unwrap(), bytes(&[0, 5, 3, 0, 9, 4, 1, 5, 8, 1, 6, 15, 14, 6, 15]));
+    }
+}
