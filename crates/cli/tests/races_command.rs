@@ -9,7 +9,7 @@ mod desk;
 mod programs;
 
 use desk::{Desk, Run};
-use programs::{BLOCK, FLAG, HANDED, HELD, LATE, LENT, LIBRARY, NAMED, NODES, READERS, TALLIED, WIDE};
+use programs::{BLOCK, FLAG, HANDED, HELD, LATE, LENT, LIBRARY, NAMED, NODES, OFTEN, READERS, TALLIED, WIDE};
 
 /// The program of the README, whose count of calls is not under the lock.
 const TALLY: &str = include_str!("../../../guests/demo/tally.c");
@@ -122,6 +122,19 @@ fn threads_that_need_not_wait_lead_nowhere_else_although_others_unlock_their_mut
     let found = desk.relive(["races"]);
     assert_eq!(found.stderr, "relive: looking for races: first replay, which bytes race");
     assert_eq!((found.status, &*found.stdout), (Some(0), "no data races\n"));
+}
+
+#[test]
+fn where_reads_that_were_noted_once_leave_it_open_the_replay_is_done_again() {
+    let desk = Desk::new();
+    desk.build("often", OFTEN);
+    for (recording, again) in [(&["./often"][..], 0), (&["./often", "meanwhile"][..], 1)] {
+        desk.relive([&["record", "-q", "--environment", "--"], recording].concat());
+        let found = desk.relive(["races"]);
+        assert_eq!((found.status, &*found.stdout), (Some(0), "no data races\n"));
+        let told = found.stderr.matches("first replay again, with each read of what is read often").count();
+        assert_eq!(told, again, "{}", found.stderr);
+    }
 }
 
 #[test]

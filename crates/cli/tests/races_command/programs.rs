@@ -295,3 +295,35 @@ int main(void)
     return own != 1;
 }
 ";
+
+/// One thread reads a number in each of its critical sections; the other one writes it in one of its own, while the first
+/// one goes on if there is an argument, or behind it.
+pub(crate) const OFTEN: &str = "#include <pthread.h>
+#include <semaphore.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sem_t half, end;
+static volatile int number;
+static void *reader(void *argument) {
+    for (int n = 0; n < 600; n++) {
+        pthread_mutex_lock(&lock);
+        (void)number;
+        pthread_mutex_unlock(&lock);
+        if (n == 300) sem_post(&half);
+    }
+    sem_post(&end);
+    return argument;
+}
+int main(int count, char **words) {
+    (void)words;
+    pthread_t thread;
+    sem_init(&half, 0, 0);
+    sem_init(&end, 0, 0);
+    pthread_create(&thread, NULL, reader, NULL);
+    sem_wait(count > 1 ? &half : &end);
+    pthread_mutex_lock(&lock);
+    number = 1;
+    pthread_mutex_unlock(&lock);
+    pthread_join(thread, NULL);
+    return 0;
+}
+";
