@@ -224,7 +224,10 @@ fn tell(pass: Pass, options: &RacesArgs) {
     match pass {
         Pass::Plain => message::say("looking for races: a replay by itself, which shows whether it goes as recorded"),
         Pass::First => message::say("looking for races: first replay, which bytes race"),
-        Pass::EachRead => message::say("looking for races: first replay again, with each read of what is read often"),
+        Pass::Unsure => message::say("looking for races: first replay again, with each read of what is written, too"),
+        Pass::EachRead => {
+            message::say("looking for races: first replay again, with each read of all that is read often");
+        }
         Pass::Second { bytes: 0 } => message::say("looking for races: second replay, by what threads synchronise"),
         Pass::Second { bytes } => {
             message::say(format_args!("looking for races: second replay, which accesses race for {bytes} bytes"));

@@ -132,7 +132,7 @@ fn where_reads_that_were_noted_once_leave_it_open_the_replay_is_done_again() {
         desk.relive([&["record", "-q", "--environment", "--"], recording].concat());
         let found = desk.relive(["races"]);
         assert_eq!((found.status, &*found.stdout), (Some(0), "no data races\n"));
-        let told = found.stderr.matches("first replay again, with each read of what is read often").count();
+        let told = found.stderr.matches("first replay again, with each read of what is written, too").count();
         assert_eq!(told, again, "{}", found.stderr);
     }
 }

@@ -34,6 +34,10 @@ const WORLD_MIN: Duration = Duration::from_millis(1700);
 /// The shortest time for waiting for child processes of which none is recorded.
 const CHILDREN_MIN: Duration = Duration::from_secs(10);
 const READ: i64 = 0;
+/// So often a thread is looked at before it is known how it spends its time,
+const DOZE_LOOKS: u32 = 10;
+/// and so many times longer may one go on that sleeps for most of it.
+const DOZING: u32 = 2;
 /// So many times longer may a thread compute that looks for the passage at which a signal struck.
 const LOOKING: u32 = 60;
 /// So many times longer may a thread compute for which the detector of races works,
@@ -121,6 +125,8 @@ pub struct Watch {
     detected: u64,
     /// Processor time of the busiest thread since the last event, as long as the detector worked.
     working: Duration,
+    /// By how much longer than that nobody computed meanwhile.
+    resting: Duration,
     progress: u64,
     since: Instant,
     looked: Instant,
@@ -147,6 +153,20 @@ struct Activity {
 struct Running {
     ticks: u64,
     rest: Option<Rest>,
+    /// How often it was looked at since, and how often it slept in a futex then.
+    looks: u32,
+    dozed: u32,
+}
+
+impl Running {
+    fn new(ticks: u64) -> Self {
+        Self { ticks, rest: None, looks: 0, dozed: 0 }
+    }
+
+    /// It sleeps most of the time, and never for long: between two looks at what it waits for.
+    fn dozes(&self) -> bool {
+        self.looks >= DOZE_LOOKS && self.dozed * 4 >= self.looks * 3
+    }
 }
 
 /// A thread that sleeps, and since when it has had no processor time.
@@ -169,6 +189,7 @@ impl Watch {
             working_max: outside_max * WORKING,
             detected: 0,
             working: Duration::ZERO,
+            resting: Duration::ZERO,
             progress: u64::MAX,
             since: now,
             looked: now,
@@ -215,7 +236,7 @@ impl Watch {
 
     /// Looks at the threads once.
     pub fn look(&mut self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> Verdict {
-        self.leave_out_pause(now);
+        let gap = self.leave_out_pause(now);
         let complete = self.complete(slots);
         let progress = slots
             .iter()
@@ -224,13 +245,17 @@ impl Watch {
             (self.progress, self.since, self.rest_since, self.still_since) = (progress, now, None, now);
             self.running.fill(None);
             self.gone.fill(false);
-            self.working = Duration::ZERO;
+            (self.working, self.resting) = (Duration::ZERO, Duration::ZERO);
             return Verdict::Going;
         }
         if let Some(thread) = self.waits_in_vain(slots, now) {
             return Verdict::Stuck(Stuck::Spins { thread });
         }
-        if self.is_looked_at(slots, kernel, now) {
+        let is_looked_at = self.is_looked_at(slots, kernel, now, gap);
+        if let Some(thread) = self.rests_in_vain(slots) {
+            return Verdict::Stuck(Stuck::Spins { thread });
+        }
+        if is_looked_at {
             return Verdict::Going;
         }
         if let Some(thread) = self.vanished(slots, kernel) {
@@ -256,25 +281,37 @@ impl Watch {
     }
 
     /// Whether the detector of races works, and has not yet worked for longer than the program can have been busy: what a
-    /// thread computes meanwhile is no spinning.
-    fn is_looked_at(&mut self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant) -> bool {
+    /// thread computes meanwhile is no spinning. Where all sleep most of the time, the detector is not what takes it: a lock
+    /// in the program's own memory is waited for by looking at it, and sleeping in between.
+    fn is_looked_at(&mut self, slots: &[TurnSlot], kernel: &impl Kernel, now: Instant, gap: Duration) -> bool {
         let looked = slots.iter().fold(0u64, |sum, slot| sum.wrapping_add(slot.looked.load(Relaxed)));
         if looked == std::mem::replace(&mut self.detected, looked) || self.working >= self.working_max {
             return false;
         }
-        let mut most = 0;
+        let (mut most, mut any_is_ready) = (0, false);
         for (running, slot) in self.running.iter_mut().zip(slots) {
             let runs = slot.state.load(Acquire) == turn::RUNNING && slot.tid.load(Relaxed) != 0;
             let state = || kernel.state(slot.pid.load(Relaxed), slot.tid.load(Relaxed));
-            let new = runs.then(state).flatten().map(|state| Running { ticks: state.ticks, rest: None });
+            let state = runs.then(state).flatten();
+            any_is_ready |= state.is_some_and(|state| matches!(state.letter, 'R' | 'D'));
+            let new = state.map(|state| Running::new(state.ticks));
             if let (Some(before), Some(new)) = (&*running, &new) {
                 most = most.max(new.ticks.saturating_sub(before.ticks));
             }
             *running = new;
         }
-        self.working += Duration::from_secs(most) / TICKS_PER_SECOND;
+        let most = Duration::from_secs(most) / TICKS_PER_SECOND;
+        self.working += most;
+        let is_busy = any_is_ready || most >= gap / 2;
+        self.resting = if is_busy { self.resting.saturating_sub(gap) } else { self.resting + gap };
         (self.since, self.rest_since) = (now, None);
         true
+    }
+
+    /// A thread that looks at memory again and again, in a replay that has rested for long.
+    fn rests_in_vain(&self, slots: &[TurnSlot]) -> Option<u32> {
+        let runs = |slot: &TurnSlot| slot.state.load(Acquire) == turn::RUNNING && slot.looked.load(Relaxed) != 0;
+        (self.resting >= self.outside_max).then(|| slots.iter().position(runs)).flatten().map(|thread| thread as u32)
     }
 
     /// How long nothing has happened.
@@ -301,8 +338,8 @@ impl Watch {
         self.outside_max
     }
 
-    /// Time in which this process did not run (stopped, or the machine suspended) proves nothing.
-    fn leave_out_pause(&mut self, now: Instant) {
+    /// Time in which this process did not run (stopped, or the machine suspended) proves nothing. How long ago it looked last.
+    fn leave_out_pause(&mut self, now: Instant) -> Duration {
         let gap = now - std::mem::replace(&mut self.looked, now);
         if gap > PAUSE_MIN {
             self.since += gap;
@@ -312,6 +349,7 @@ impl Watch {
                 rest.since += gap;
             }
         }
+        gap.min(PAUSE_MIN)
     }
 
     /// A thread that is gone twice in a row: once may be the moment of its end.
@@ -394,12 +432,15 @@ impl Watch {
             // One that stopped itself waits as well: for whoever makes it go on.
             let sleeps = matches!(state.letter, 'S' | 'D' | 'T') && !waits_for_input(call, pid);
             let patience = self.patience(call, slots, pid);
-            let seen = self.running[index].get_or_insert(Running { ticks: state.ticks, rest: None });
+            let seen = self.running[index].get_or_insert(Running::new(state.ticks));
             let burnt = Duration::from_secs(state.ticks.saturating_sub(seen.ticks)) / TICKS_PER_SECOND;
             let rest = seen.rest.filter(|rest| rest.ticks == state.ticks);
             seen.rest = sleeps.then(|| rest.unwrap_or(Rest { ticks: state.ticks, since: now }));
             let rested = seen.rest.map(|rest| now - rest.since);
-            let found = if burnt >= outside_max * 9 / 10 {
+            seen.looks += 1;
+            seen.dozed += u32::from(state.letter == 'S' && call.is_some_and(|call| call.number == FUTEX));
+            let dozes = burnt > Duration::ZERO && seen.dozes() && still >= outside_max * DOZING;
+            let found = if burnt >= outside_max * 9 / 10 || dozes {
                 Some(Stuck::Spins { thread: index as u32 })
             } else {
                 waited_enough &= rested >= Some(patience);

@@ -424,7 +424,7 @@ impl State {
         self.ending.is_over(me);
         self.settle(me);
         self.hand_over(me);
-        self.close(me);
+        self.end_reads(me);
         // The kernel gives them to others behind this.
         let left = self.robust.lock().take_those_of(me);
         self.tally.ends(|| self.clocks.current(me));

@@ -34,7 +34,9 @@ pub enum Pass {
     Plain,
     /// Learns which bytes race.
     First,
-    /// The same again, with each read in each segment: of some lines it was not known without whether they race.
+    /// The same again, with each read of some lines: of those it was not known without whether they race.
+    Unsure,
+    /// The same again, with each read of all: of others, then.
     EachRead,
     /// Watches them; so many.
     Second {
@@ -382,10 +384,7 @@ impl Drop for Scratch {
 #[cfg(test)]
 mod tests {
     use super::{Ending, Lines};
-    use relive_findings::raw::{RawReport, RawUnobserved};
-    use relive_trace::races::word;
-    use relive_trace::races::{FOUND, UNTOLD_FUNCTIONS, WATCH};
-    use std::fs;
+    use relive_findings::raw::RawReport;
 
     #[test]
     fn bytes_that_were_not_met_are_told() {

@@ -1,10 +1,12 @@
 //! The watch over slots and kernel states that no real process has to produce.
 
-use super::{BIRTH_MAX, BLOCKED_MAX, IN_VAIN_MAX, Kernel, OUTSIDE_MIN, Stuck, TICK, Verdict, WORKING, Watch};
+use super::{
+    BIRTH_MAX, BLOCKED_MAX, DOZING, FUTEX, IN_VAIN_MAX, Kernel, OUTSIDE_MIN, Stuck, TICK, Verdict, WORKING, Watch,
+};
 use crate::processes::{SystemCall, ThreadState};
 use crate::shared::{Setup, Shared};
 use relive_trace::control::{TurnSlot, mode, turn};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 struct Scene {
     threads: RefCell<BTreeMap<u32, ThreadState>>,
+    calls: RefCell<BTreeMap<u32, SystemCall>>,
 }
 
 impl Kernel for Scene {
@@ -20,8 +23,8 @@ impl Kernel for Scene {
         self.threads.borrow().get(&tid).copied()
     }
 
-    fn call(&self, _: u32, _: u32) -> Option<SystemCall> {
-        None
+    fn call(&self, _: u32, tid: u32) -> Option<SystemCall> {
+        self.calls.borrow().get(&tid).copied()
     }
 }
 
@@ -303,4 +306,45 @@ fn a_thread_for_which_the_detector_works_is_convicted_much_later() {
     let mut many = Stage::new(&threads, BRIEF).waits(0, 1, 9);
     many.watch = many.watch.watching(1_000_000);
     assert_eq!(many.watch(OUTSIDE_MIN * (WORKING + 10), look).0, Verdict::Going);
+}
+
+#[test]
+fn a_thread_that_sleeps_between_what_the_detector_looks_at_is_convicted_soon() {
+    let threads = [(turn::WAITING, 2, 5), (turn::RUNNING, 1, 5)];
+    let look = |letter: char| {
+        move |stage: &Stage| {
+            stage.burn(2, 1);
+            stage.scene.threads.borrow_mut().get_mut(&2).unwrap().letter = letter;
+            stage.slot(1).looked.fetch_add(1, Relaxed);
+        }
+    };
+    let (verdict, after) = Stage::new(&threads, BRIEF).waits(0, 1, 9).watch(LONG, look('S'));
+    assert_eq!(verdict, Verdict::Stuck(Stuck::Spins { thread: 1 }));
+    assert!(after >= OUTSIDE_MIN && after < OUTSIDE_MIN * 2, "{after:?}");
+    // One that gets no more of a busy machine is ready to go on.
+    let (verdict, _) = Stage::new(&threads, BRIEF).waits(0, 1, 9).watch(OUTSIDE_MIN * 15, look('R'));
+    assert_eq!(verdict, Verdict::Going);
+}
+
+const POLL: i64 = 7;
+
+#[test]
+fn a_thread_that_dozes_in_its_loop_is_convicted_soon_and_one_in_another_call_is_not() {
+    let threads = [(turn::WAITING, 2, 5), (turn::RUNNING, 1, 5)];
+    let stage = |call| {
+        let stage = Stage::new(&threads, BRIEF).waits(0, 1, 9);
+        stage.scene.calls.borrow_mut().insert(2, SystemCall { number: call, first: 0, stack: 0, place: 0 });
+        stage
+    };
+    // Little by little, and mostly asleep.
+    let step = Cell::new(0);
+    let doze = |stage: &Stage| {
+        step.set(step.get() + 1);
+        stage.burn(2, u64::from(step.get() % 5 == 0));
+        stage.scene.threads.borrow_mut().get_mut(&2).unwrap().letter = 'S';
+    };
+    let (verdict, after) = stage(FUTEX).watch(LONG, doze);
+    assert_eq!(verdict, Verdict::Stuck(Stuck::Spins { thread: 1 }));
+    assert!(after >= OUTSIDE_MIN * DOZING && after < OUTSIDE_MIN * (DOZING + 1), "{after:?}");
+    assert_eq!(stage(POLL).watch(OUTSIDE_MIN * (DOZING + 1), doze).0, Verdict::Going);
 }

@@ -7,6 +7,7 @@
 //! Apart from the state because none of this moves a clock.
 
 use super::{State, looked};
+use crate::races::ledger::given;
 use crate::races::{Pass, Touched, alone};
 use crate::runtime;
 use crate::translation::{self, Elsewhere};
@@ -17,7 +18,7 @@ use relive_order::{Family, Kind};
 use relive_race::{Clock, Line, Often, Open, Reads};
 use relive_sys::lock::{Guard, Lock};
 use relive_trace::control::flag;
-use relive_trace::races::word;
+use relive_trace::races::{WATCH, word};
 
 /// Where a segment touches more lines than this, its costs are not those of what others read, too.
 const SHORT: u64 = 256;
@@ -27,6 +28,8 @@ pub(super) struct Again {
     threads: Box<[Mine]>,
     /// Whether reads may last at all.
     may: bool,
+    /// Lines of which they may not: the replay before did not know of them. In order.
+    unsure: Vec<u64>,
 }
 
 /// One thread's, on a line of its own: it alone takes this, but for who ends the process or forks.
@@ -41,13 +44,30 @@ impl Again {
     pub(super) fn new(pass: Pass, threads: u32) -> Self {
         let without = [flag::ATOMICS, flag::SEGMENTS, flag::EACH_READ].into_iter().any(runtime::has_flag);
         let may = pass == Pass::First && !without && runtime::session().in_vain == 0;
-        let one = |_| Mine(Lock::new(Reads::new(Often::USUAL, translation::may_keep)));
-        Self { threads: (0..threads).map(one).collect(), may }
+        let one = |_| Mine(Lock::new(none()));
+        let threads = if may { threads } else { 0 };
+        Self { threads: (0..threads).map(one).collect(), may, unsure: if may { unsure() } else { Vec::new() } }
     }
 
     fn of(&self, thread: u32) -> Option<Guard<'_, Reads>> {
         self.may.then(|| self.threads[thread as usize].0.lock())
     }
+}
+
+/// Of a thread that has read nothing.
+fn none() -> Reads {
+    Reads::new(Often::USUAL, |line| {
+        translation::may_keep(line) && State::get().again.unsure.binary_search(&line).is_err()
+    })
+}
+
+/// The lines of which the launcher says so.
+fn unsure() -> Vec<u64> {
+    let given = given(WATCH);
+    let mut lines: Vec<u64> =
+        given.chunks_exact(word::COUNT).filter(|record| record[0] == word::UNSURE).map(|record| record[1]).collect();
+    lines.sort_unstable();
+    lines
 }
 
 /// Whether a thread's reads may not last beyond an event of this kind: it hands over more than what a lock guards, and what
@@ -129,11 +149,19 @@ impl State {
         });
     }
 
+    /// The thread ends.
+    pub(super) fn end_reads(&self, me: u32) {
+        self.close(me);
+        if let Some(mut reads) = self.again.of(me) {
+            *reads = none();
+        }
+    }
+
     /// In a child, with this thread alone.
     pub(super) fn forget_reads(&self, me: u32) {
         self.close(me);
         for thread in &self.again.threads {
-            *thread.0.lock() = Reads::new(Often::USUAL, translation::may_keep);
+            *thread.0.lock() = none();
         }
         if let Some((history, _)) = &self.history {
             history.lasting().reset();

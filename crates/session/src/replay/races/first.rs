@@ -1,7 +1,8 @@
 //! The first pass: which bytes race.
 //!
 //! A replay in which what threads read again and again is not noted each time. If that
-//! leaves it open of some line whether it races, another one follows, in which it is.
+//! leaves it open of some lines whether they race, another one follows, in which it is
+//! for those; and a third one, in which it is for all, if others come to be open by then.
 //!
 //! Apart from the second pass, which knows nothing of how its lines were found.
 
@@ -10,9 +11,9 @@ use crate::replay::{Ending, ReplayError, Replayed, Replayer};
 use relive_findings::raw::{RawSegments, RawUnobserved};
 use relive_trace::control::flag;
 use relive_trace::races::word::{self, not_translated};
-use relive_trace::races::{FOUND, UNTOLD_FUNCTIONS};
+use relive_trace::races::{FOUND, UNTOLD_FUNCTIONS, WATCH};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::{fs, io};
 
 /// What the first pass told.
 #[derive(Debug)]
@@ -38,17 +39,16 @@ impl Replayer {
         tell: &mut dyn FnMut(Pass),
     ) -> Result<(Replayed, FirstTold), ReplayError> {
         let wanted = if segments { flag::RACES | flag::SEGMENTS } else { flag::RACES };
-        tell(Pass::First);
-        let replayed = self.pass(wanted, folder.path(), 0, tell)?;
-        let told = folder.first_told().map_err(ReplayError::Races)?;
-        if told.unsure.is_empty() || matches!(replayed.ending, Ending::Interrupted(_)) {
-            return Ok((replayed, told));
+        for (pass, flags) in [(Pass::First, 0), (Pass::Unsure, 0), (Pass::EachRead, flag::EACH_READ)] {
+            tell(pass);
+            let replayed = self.pass(wanted | flags, folder.path(), 0, tell)?;
+            let told = folder.first_told().map_err(ReplayError::Races)?;
+            if told.unsure.is_empty() || matches!(replayed.ending, Ending::Interrupted(_)) {
+                return Ok((replayed, told));
+            }
+            folder.watch_unsure(&told.unsure).map_err(ReplayError::Races)?;
         }
-        tell(Pass::EachRead);
-        let replayed = self.pass(wanted | flag::EACH_READ, folder.path(), 0, tell)?;
-        let told = folder.first_told().map_err(ReplayError::Races)?;
-        assert!(told.unsure.is_empty(), "where each read is noted nothing is unsure");
-        Ok((replayed, told))
+        unreachable!("where each read is noted nothing is unsure")
     }
 }
 
@@ -78,6 +78,12 @@ fn missed_of(what: u64, which: u64) -> String {
 }
 
 impl Scratch {
+    /// Has each read of these lines noted.
+    fn watch_unsure(&self, lines: &BTreeSet<u64>) -> io::Result<()> {
+        let words = lines.iter().flat_map(|&line| [word::UNSURE, line, 0]);
+        fs::write(self.path().join(WATCH), words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
+    }
+
     /// What the first pass told, of all processes.
     fn first_told(&self) -> io::Result<FirstTold> {
         let (mut lines, mut missed, mut segments) = (Lines::default(), BTreeMap::new(), None);
