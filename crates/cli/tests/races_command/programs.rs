@@ -296,34 +296,39 @@ int main(void)
 }
 ";
 
-/// One thread reads a number in each of its critical sections; the other one writes it in one of its own, while the first
-/// one goes on if there is an argument, or behind it.
+/// One thread reads a number in each of its critical sections; the other one writes it in one of its own: if there is an
+/// argument, while the first one goes on, which it does until it sees that; else behind all of them.
 pub(crate) const OFTEN: &str = "#include <pthread.h>
-#include <semaphore.h>
+#include <stdlib.h>
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static sem_t half, end;
-static volatile int number;
-static void *reader(void *argument) {
-    for (int n = 0; n < 600; n++) {
+static _Alignas(64) int number;
+static _Alignas(64) int rounds;
+static void write_behind(int wanted) {
+    for (int passed = 0; passed < wanted;) {
         pthread_mutex_lock(&lock);
-        (void)number;
+        passed = rounds;
         pthread_mutex_unlock(&lock);
-        if (n == 300) sem_post(&half);
     }
-    sem_post(&end);
+    pthread_mutex_lock(&lock);
+    number++;
+    pthread_mutex_unlock(&lock);
+}
+static void *reader(void *argument) {
+    int seen = 0;
+    for (int n = 0; n < 600 || (argument && seen < 5); n++) {
+        pthread_mutex_lock(&lock);
+        seen = number;
+        rounds++;
+        pthread_mutex_unlock(&lock);
+    }
     return argument;
 }
 int main(int count, char **words) {
-    (void)words;
     pthread_t thread;
-    sem_init(&half, 0, 0);
-    sem_init(&end, 0, 0);
-    pthread_create(&thread, NULL, reader, NULL);
-    sem_wait(count > 1 ? &half : &end);
-    pthread_mutex_lock(&lock);
-    number = 1;
-    pthread_mutex_unlock(&lock);
-    pthread_join(thread, NULL);
+    if (pthread_create(&thread, NULL, reader, words[1])) abort();
+    if (count == 1) pthread_join(thread, NULL);
+    for (int n = 1; n <= 5; n++) write_behind(count > 1 ? n * 100 : 0);
+    if (count > 1) pthread_join(thread, NULL);
     return 0;
 }
 ";
