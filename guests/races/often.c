@@ -4,6 +4,8 @@
 
 // More critical sections than it takes, and as many again.
 #define ROUNDS 600
+// The other thread is done by then.
+#define LONG 20000
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t another = PTHREAD_MUTEX_INITIALIZER;
@@ -112,6 +114,27 @@ static void *reads_once(void *argument)
     return argument;
 }
 
+// Nothing is released between the write and the wait, which is over by then.
+static void *writes_and_waits(void *argument)
+{
+    for (int round = 0; round < LONG; round++) {
+        must(pthread_mutex_lock(&mutex));
+        (void)table[0];
+        must(pthread_mutex_unlock(&mutex));
+    }
+    table[0] = 1; // race writes_and_waits
+    await(&done);
+    pass();
+    return argument;
+}
+
+static void *reads_and_posts(void *argument)
+{
+    (void)table[0]; // race reads_and_posts
+    post(&done);
+    return argument;
+}
+
 static void *reads_block(void *argument)
 {
     int *mine = block;
@@ -150,6 +173,7 @@ int main(int argc, char **argv)
         { "behind", reads, writes_behind },
         { "more", reads_more, writes_more },
         { "own", reads_and_writes, reads_once },
+        { "awaited", writes_and_waits, reads_and_posts },
         { "freed", reads_block, frees },
         { "freed_behind", reads_block, frees_behind },
     };

@@ -117,6 +117,11 @@ impl State {
     /// What is new of the lines of which the thread's reads last.
     fn recall(&self, clock: &Clock, reads: &mut Reads, segment: &mut impl Touched) {
         let Some((history, _)) = &self.history else { return };
+        if alone::has_one_thread() {
+            // As in `hold`.
+            let (me, time) = (clock.epoch().thread(), clock.epoch().time());
+            return history.lasting().close(me, reads, time, |line| segment.let_line_go(line));
+        }
         let mut news: Vec<Line> = Vec::new();
         segment.news(reads.open(), |line| news.push(line));
         for line in news {
@@ -132,12 +137,16 @@ impl State {
 
     /// The thread's reads do not last any longer.
     pub(super) fn close(&self, me: u32) {
-        let (Some((history, _)), Some(mut reads)) = (&self.history, self.again.of(me)) else { return };
-        if reads.is_any() {
-            let time = self.clocks.current(me).epoch().time();
-            translation::touched(|segment| {
-                history.lasting().close(me, &mut reads, time, |line| segment.let_line_go(line));
-            });
+        let Some((history, _)) = &self.history else { return };
+        if self.again.of(me).is_some_and(|reads| reads.is_any()) {
+            let clock = self.clocks.current(me);
+            // What it did to those lines meanwhile is noted in their bits alone.
+            self.check(&clock);
+            if let Some(mut reads) = self.again.of(me) {
+                translation::touched(|segment| {
+                    history.lasting().close(me, &mut reads, clock.epoch().time(), |line| segment.let_line_go(line));
+                });
+            }
         }
     }
 
@@ -157,9 +166,11 @@ impl State {
         }
     }
 
-    /// In a child, with this thread alone.
+    /// In a child, with this thread alone: what it did in its parent races with nothing here.
     pub(super) fn forget_reads(&self, me: u32) {
-        self.close(me);
+        if let Some(reads) = self.again.of(me) {
+            translation::touched(|segment| reads.open().iter().for_each(|open| segment.let_line_go(open.line)));
+        }
         for thread in &self.again.threads {
             *thread.0.lock() = none();
         }
