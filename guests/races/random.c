@@ -9,6 +9,7 @@
 //   p  post token, v  wait for it         r s  read-lock, read-unlock
 //   g  give by condition, t  take it      w x  write-lock, write-unlock
 //   c  create thread, d  detached         b    meet at barrier, after its number of members and a colon
+//   o  access in that line, often, in a critical section each
 //   j  join it, e  wait for its end
 #include "twins.h"
 #include <stdarg.h>
@@ -18,10 +19,13 @@
 #define RWLOCKS 2
 #define TOKENS 64
 #define BARRIERS 16
-#define LOG 4000
+#define LOG 40000
 
 // Conditions go with the mutex of that number.
 #define GIVING 2
+// What is done often is done under this one, which is taken last, and so many times.
+#define GUARD 3
+#define OFTEN 60
 
 static _Alignas(64) volatile unsigned char area[128];
 // Across the border of two lines of 64 bytes.
@@ -199,6 +203,17 @@ static void unlock(struct thread *self, int which)
     must(pthread_mutex_unlock(&mutexes[which]));
 }
 
+static void access_often(struct thread *self, int line)
+{
+    for (int round = 0; round < OFTEN; round++) {
+        lock(self, GUARD);
+        access_in(line);
+        note_(self, "a%d ", line);
+        unlock(self, GUARD);
+        sched_yield();
+    }
+}
+
 static void give(struct thread *self, int which)
 {
     lock(self, GIVING);
@@ -252,6 +267,7 @@ static void do_one(struct thread *self, char what, int which)
 {
     switch (what) {
     case 'a': access_in(which); note_(self, "a%d ", which); break;
+    case 'o': access_often(self, which); break;
     case 'l': lock(self, which); break;
     case 'u': unlock(self, which); break;
     case 'r': read_lock(self, which); break;

@@ -30,6 +30,7 @@ pub(crate) struct Step {
 #[derive(Clone, Debug)]
 enum What {
     Access { site: u8, luck: u8 },
+    AccessOften(u8),
     Lock(u8),
     ReadLock(u8),
     WriteLock(u8),
@@ -66,6 +67,7 @@ pub(crate) fn programs() -> BoxedStrategy<Drawn> {
 fn step() -> BoxedStrategy<Step> {
     let what = prop_oneof![
         24 => (any::<u8>(), 0..10u8).prop_map(|(site, luck)| What::Access { site, luck }),
+        2 => any::<u8>().prop_map(What::AccessOften),
         4 => (0..MUTEXES).prop_map(What::Lock),
         3 => (0..RWLOCKS).prop_map(What::ReadLock),
         2 => (0..RWLOCKS).prop_map(What::WriteLock),
@@ -149,6 +151,7 @@ impl Scripts<'_> {
         let free = self.threads[who].held.is_empty();
         match step.what {
             What::Access { site, luck } => self.access(who, site, luck < self.drawn.care, lines),
+            What::AccessOften(site) => self.access_often(who, site, lines),
             What::Lock(which) => self.hold(who, Held::Mutex(which)),
             What::ReadLock(which) => self.hold(who, Held::Read(which)),
             What::WriteLock(which) => self.hold(who, Held::Write(which)),
@@ -184,13 +187,24 @@ impl Scripts<'_> {
         let _ = write!(self.threads[who].script, "{what}{which}");
     }
 
+    /// The line of a site.
+    fn line(&self, site: u8, lines: &[u32]) -> usize {
+        lines[usize::from(self.drawn.sites[usize::from(site) % self.drawn.sites.len()]) % lines.len()] as usize
+    }
+
+    /// Each under the guard: what a thread reads in one segment after the other is noted in its own way.
+    fn access_often(&mut self, who: usize, site: u8, lines: &[u32]) {
+        if self.may_hold(who, Held::Mutex(GUARD)) {
+            self.say(who, 'o', self.line(site, lines));
+        }
+    }
+
     fn access(&mut self, who: usize, site: u8, careful: bool, lines: &[u32]) {
         let guard = Held::Mutex(GUARD);
-        let site = usize::from(self.drawn.sites[usize::from(site) % self.drawn.sites.len()]) % lines.len();
         if careful {
             self.hold(who, guard);
         }
-        self.say(who, 'a', lines[site] as usize);
+        self.say(who, 'a', self.line(site, lines));
         if careful {
             self.unlock(who);
         }
