@@ -160,7 +160,8 @@ impl<'m, H: Host> History<'m, H> {
         let mut cell = self.memory.claim(line, &self.untouched, &self.host);
         if newer.written != 0 {
             if cell.note_write() {
-                let some = self.lasting.written(clock, line, newer.written, newer.is_free());
+                let bytes = (newer.written, newer.is_free());
+                let some = self.lasting.written(clock, line, bytes, |epoch| self.memory.all_know(epoch));
                 cell.set_lasting(some);
             }
         } else {

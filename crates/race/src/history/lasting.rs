@@ -191,6 +191,13 @@ struct Last {
     until: u64,
 }
 
+impl Last {
+    /// It was closed, and nobody can write unordered with it any more.
+    fn is_past(&self, all_know: &impl Fn(Epoch) -> bool) -> bool {
+        self.until != OPEN && all_know(Epoch::new(self.thread, self.until))
+    }
+}
+
 #[derive(Debug, Default)]
 struct Lines {
     by_line: BTreeMap<u64, Vec<Last>>,
@@ -217,7 +224,7 @@ impl Lasting {
         let mut lines = self.lines.lock();
         if lines.by_line.len() > lines.enough {
             lines.by_line.retain(|_, all| {
-                all.retain(|last| last.until == OPEN || !all_know(Epoch::new(last.thread, last.until)));
+                all.retain(|last| !last.is_past(&all_know));
                 !all.is_empty()
             });
             lines.enough = (lines.by_line.len() * 2).clamp(LINES_MAX / 16, LINES_MAX);
@@ -235,9 +242,15 @@ impl Lasting {
     }
 
     /// A segment writes bytes of a line, or gives them back. Under the lock of its cell. Whether any reads of it last still.
-    pub(super) fn written(&self, clock: &Clock, line: u64, bytes: u64, freed: bool) -> bool {
+    pub(super) fn written(
+        &self,
+        clock: &Clock,
+        line: u64,
+        (bytes, freed): (u64, bool),
+        all_know: impl Fn(Epoch) -> bool,
+    ) -> bool {
         let writer = clock.epoch().thread();
-        self.meet(line, bytes, |last| {
+        self.meet(line, bytes, all_know, |last| {
             if last.thread == writer {
                 // Nobody races with oneself; but what is given back becomes another thing.
                 return if freed { Meets::Ends } else { Meets::Stays };
@@ -248,15 +261,19 @@ impl Lasting {
 
     /// Bytes of a line are another thing from here on. As above.
     pub(super) fn fresh(&self, line: u64, bytes: u64) -> bool {
-        self.meet(line, bytes, |last| if last.until == OPEN { Meets::Unsure } else { Meets::Before })
+        self.meet(line, bytes, |_| false, |last| if last.until == OPEN { Meets::Unsure } else { Meets::Before })
     }
 
     #[cold]
-    fn meet(&self, line: u64, bytes: u64, how: impl Fn(&Last) -> Meets) -> bool {
+    fn meet(&self, line: u64, bytes: u64, all_know: impl Fn(Epoch) -> bool, how: impl Fn(&Last) -> Meets) -> bool {
         let mut lines = self.lines.lock();
         let Lines { by_line, ended, unsure, .. } = &mut *lines;
         let Some(all) = by_line.get_mut(&line) else { return false };
         all.retain_mut(|last| {
+            // Else a line of which other bytes are written comes here for good.
+            if last.is_past(&all_know) {
+                return false;
+            }
             let meets = if last.bytes & bytes == 0 { Meets::Stays } else { how(last) };
             match meets {
                 Meets::Stays => return true,
