@@ -15,7 +15,7 @@ mod text;
 #[path = "trial/timed.rs"]
 mod timed;
 
-use again::{LIMIT, check, check_with, guest_with, struck, words};
+use again::{LIMIT, check, check_struck, guest_with, words};
 use guest::{guest, library};
 use relive_trace::manifest::Manifest;
 use std::path::Path;
@@ -383,7 +383,7 @@ fn signals_strike_a_computing_thread_where_they_did() {
         &["copies", "real", "20000"],
         &["calls", "real", "12000"],
     ] {
-        check(true, struck("strikes", arguments));
+        check_struck(&[], "strikes", arguments);
     }
 }
 
@@ -396,14 +396,14 @@ fn signals_strike_threads_that_compute_together_where_they_did() {
         &["memory", "fork", "4", "20000"],
         &["memory", "forks", "3", "30000"],
     ] {
-        check(true, struck("strikes_threads", arguments));
+        check_struck(&[], "strikes_threads", arguments);
     }
 }
 
 #[test]
 fn signals_strike_translated_threads_where_they_did() {
-    check_with(true, &["--dbi"], struck("strikes", &["registers", "real", "2500"]));
-    check_with(true, &["--dbi"], struck("strikes_threads", &["memory", "prof", "3", "7000"]));
+    check_struck(&["--dbi"], "strikes", &["registers", "real", "2500"]);
+    check_struck(&["--dbi"], "strikes_threads", &["memory", "prof", "3", "7000"]);
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn signals_strike_threads_in_libraries_and_among_faults_where_they_did() {
         &["mixed", "own", "4", "8000"],
         &["mixed", "fork", "4", "12000"],
     ] {
-        check(true, struck("strikes_threads", arguments));
+        check_struck(&[], "strikes_threads", arguments);
     }
 }
 

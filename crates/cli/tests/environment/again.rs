@@ -20,6 +20,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 const REPLAYS: usize = 3;
 /// Of one whose recordings did not differ.
 const RECORDINGS_MAX: usize = 8;
+/// How often what signals strike is made to compute for twice as long.
+const LONGER_MAX: u32 = 5;
 
 /// A folder of inputs that is gone when the replay comes.
 pub(crate) fn inputs(folder: &Path) {
@@ -55,42 +57,47 @@ fn once(command: &[&str], flags: &[&str], scratch: &Path) -> Ended {
 
 /// Records and replays `command`; recordings of what `varies` must differ. What one of them printed.
 pub(crate) fn check(varies: bool, command: impl Fn(&Path) -> Vec<String>) -> String {
-    check_with(varies, &[], command)
+    let scratch = tempfile::tempdir().expect("a folder");
+    let words = command(scratch.path());
+    let (printed, differ) = several(varies, &[], &words, scratch.path());
+    assert!(!varies || differ, "{words:?} takes nothing from outside");
+    printed
 }
 
-/// [`check`] with flags for the replays.
-pub(crate) fn check_with(varies: bool, flags: &[&str], command: impl Fn(&Path) -> Vec<String>) -> String {
-    let scratch = tempfile::tempdir().expect("a folder");
-    let command = command(scratch.path());
-    let words: Vec<&str> = command.iter().map(String::as_str).collect();
-    let mut recordings: Vec<Vec<u8>> = (0..runs()).map(|_| once(&words, flags, scratch.path()).stdout).collect();
+/// Records and replays `words` a few times. What the first recording printed, and whether another one printed something else:
+/// where it `varies`, there are more until one does.
+fn several(varies: bool, flags: &[&str], words: &[String], scratch: &Path) -> (String, bool) {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut recordings: Vec<Vec<u8>> = (0..runs()).map(|_| once(&words, flags, scratch).stdout).collect();
     let differ = |recordings: &[Vec<u8>]| recordings.iter().any(|recording| *recording != recordings[0]);
     // On a busy machine less than usual may happen twice in the same way.
     while varies && !differ(&recordings) && recordings.len() < RECORDINGS_MAX {
-        recordings.push(once(&words, flags, scratch.path()).stdout);
+        recordings.push(once(&words, flags, scratch).stdout);
     }
-    let differ = differ(&recordings);
-    assert!(!varies || differ, "{words:?} takes nothing from outside");
     assert!(!recordings[0].is_empty(), "{words:?} prints nothing");
-    String::from_utf8_lossy(&recordings[0]).into_owned()
+    (String::from_utf8_lossy(&recordings[0]).into_owned(), differ(&recordings))
+}
+
+/// Records and replays a guest that signals strike while it computes, for as long as its last argument says: half of that,
+/// unless the long variants are wanted, and longer where no two recordings differ. On a fast machine it is soon over, and
+/// nothing strikes it.
+pub(crate) fn check_struck(flags: &[&str], name: &'static str, arguments: &'static [&'static str]) {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let words = guest_with(name, arguments)(scratch.path());
+    let (rounds, before) = words.split_last().expect("its name at least");
+    let rounds: u32 = rounds.parse().expect("a number");
+    let first = if long() { rounds } else { rounds / 2 };
+    let differ = (0..LONGER_MAX).any(|times| {
+        let words = [before, &[(first << times).to_string()]].concat();
+        several(true, flags, &words, scratch.path()).1
+    });
+    assert!(differ, "{words:?} takes nothing from outside");
 }
 
 pub(crate) fn guest_with(name: &'static str, arguments: &'static [&'static str]) -> impl Fn(&Path) -> Vec<String> {
     move |scratch| {
         let program = guest(scratch, name).to_str().expect("UTF-8").to_owned();
         std::iter::once(program).chain(arguments.iter().map(|&word| word.to_owned())).collect()
-    }
-}
-
-/// The same, of a program whose last argument says how long it computes: half of that, unless the long variants are wanted.
-pub(crate) fn struck(name: &'static str, arguments: &'static [&'static str]) -> impl Fn(&Path) -> Vec<String> {
-    let whole = guest_with(name, arguments);
-    move |scratch| {
-        let mut words = whole(scratch);
-        if let Some(rounds) = words.last_mut().filter(|_| !long()) {
-            *rounds = (rounds.parse::<u32>().expect("a number") / 2).to_string();
-        }
-        words
     }
 }
 
