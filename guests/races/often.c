@@ -20,6 +20,15 @@ static void pass(void)
     must(pthread_mutex_unlock(&mutex));
 }
 
+static void read_often(int rounds)
+{
+    for (int round = 0; round < rounds; round++) {
+        must(pthread_mutex_lock(&mutex));
+        (void)table[0];
+        must(pthread_mutex_unlock(&mutex));
+    }
+}
+
 static void *reads(void *argument)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -76,11 +85,7 @@ static void *writes_behind(void *argument)
 // More of the line is read, and some of it written, when it has been read often.
 static void *reads_more(void *argument)
 {
-    for (int round = 0; round < ROUNDS; round++) {
-        must(pthread_mutex_lock(&mutex));
-        (void)table[0];
-        must(pthread_mutex_unlock(&mutex));
-    }
+    read_often(ROUNDS);
     post(&half);
     (void)table[1]; // race reads_more
     pass();
@@ -96,11 +101,7 @@ static void *writes_more(void *argument)
 
 static void *reads_and_writes(void *argument)
 {
-    for (int round = 0; round < ROUNDS; round++) {
-        must(pthread_mutex_lock(&mutex));
-        (void)table[0];
-        must(pthread_mutex_unlock(&mutex));
-    }
+    read_often(ROUNDS);
     post(&half);
     table[0] = 1; // race reads_and_writes
     pass();
@@ -117,11 +118,7 @@ static void *reads_once(void *argument)
 // Nothing is released between the write and the wait, which is over by then.
 static void *writes_and_waits(void *argument)
 {
-    for (int round = 0; round < LONG; round++) {
-        must(pthread_mutex_lock(&mutex));
-        (void)table[0];
-        must(pthread_mutex_unlock(&mutex));
-    }
+    read_often(LONG);
     table[0] = 1; // race writes_and_waits
     await(&done);
     pass();

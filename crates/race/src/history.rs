@@ -20,6 +20,8 @@
 //! Lines that are as far apart as the memory is large meet in one cell: it belongs to
 //! the first of them for good, the others look further.
 //!
+//! What a thread reads in one segment after the other comes here once (`lasting.rs`).
+//!
 //! Threads may check at the same time: each cell has a lock in it. Nobody waits for
 //! another within one but for a list, and for what `report` does.
 //!

@@ -32,7 +32,7 @@ use relive_sys::lock::Lock;
 pub struct Often {
     /// In so many segments the line must have been read.
     pub enough: u32,
-    /// Those are no further from each other; one that is takes half of them off.
+    /// Two of them in a row are no further apart; each time that they are, half of those before count no more.
     pub gap: u64,
     /// After so many segments a thread closes its reads, and begins with those that it still makes.
     pub segments: u64,
@@ -86,6 +86,7 @@ pub struct Reads {
     begun: Vec<Open>,
     /// The segment in which it last had none.
     since: u64,
+    /// How often what may last had changed when it last asked.
     changes: u64,
     /// How often reads were ended by others when the thread last asked.
     ends: u64,

@@ -44,7 +44,7 @@ impl Again {
     pub(super) fn new(pass: Pass, threads: u32) -> Self {
         let without = [flag::ATOMICS, flag::SEGMENTS, flag::EACH_READ].into_iter().any(runtime::has_flag);
         let may = pass == Pass::First && !without && runtime::session().in_vain == 0;
-        let one = |_| Mine(Lock::new(none()));
+        let one = |_| Mine(Lock::new(nothing_read()));
         let threads = if may { threads } else { 0 };
         Self { threads: (0..threads).map(one).collect(), may, unsure: if may { unsure() } else { Vec::new() } }
     }
@@ -55,7 +55,7 @@ impl Again {
 }
 
 /// Of a thread that has read nothing.
-fn none() -> Reads {
+fn nothing_read() -> Reads {
     Reads::new(Often::USUAL, |line| {
         translation::may_keep(line) && State::get().again.unsure.binary_search(&line).is_err()
     })
@@ -153,6 +153,10 @@ impl State {
     /// Others, or the thread itself, have made another thing of memory that it reads again and again.
     pub(super) fn take_ended(&self, me: u32) {
         let (Some((history, _)), Some(mut reads)) = (&self.history, self.again.of(me)) else { return };
+        // Blocks of the heap come and go more often than anything lasts. Else the next segment's end asks.
+        if !reads.is_any() {
+            return;
+        }
         translation::touched(|segment| {
             history.lasting().take_ended(me, &mut reads, |line| segment.let_line_go(line));
         });
@@ -162,7 +166,7 @@ impl State {
     pub(super) fn end_reads(&self, me: u32) {
         self.close(me);
         if let Some(mut reads) = self.again.of(me) {
-            *reads = none();
+            *reads = nothing_read();
         }
     }
 
@@ -172,7 +176,7 @@ impl State {
             translation::touched(|segment| reads.open().iter().for_each(|open| segment.let_line_go(open.line)));
         }
         for thread in &self.again.threads {
-            *thread.0.lock() = none();
+            *thread.0.lock() = nothing_read();
         }
         if let Some((history, _)) = &self.history {
             history.lasting().reset();
