@@ -29,6 +29,7 @@ pub mod elsewhere;
 mod evaluate;
 mod layout;
 mod masked;
+mod named;
 mod plan;
 mod processor;
 mod routines;
@@ -38,6 +39,7 @@ mod tables;
 mod what;
 
 pub use calls::{Followed, Returned};
+pub use named::named;
 pub use processor::Bits;
 pub use segment::{LockedBytes, Segment, WatchedAccess};
 pub use stored::Stored;

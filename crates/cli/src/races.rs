@@ -228,6 +228,7 @@ fn tell(pass: Pass, options: &RacesArgs) {
         Pass::EachRead => {
             message::say("looking for races: first replay again, with each read of all that is read often");
         }
+        Pass::Hands => message::say("looking for races: first replay again, with what is handed over by atomics"),
         Pass::Second { bytes: 0 } => message::say("looking for races: second replay, by what threads synchronise"),
         Pass::Second { bytes } => {
             message::say(format_args!("looking for races: second replay, which accesses race for {bytes} bytes"));

@@ -45,7 +45,7 @@ pub use epoch::{Epoch, THREADS_MAX};
 pub use finding::{Kind, Race};
 pub use frontier::{Frontier, Order, Standing};
 pub use history::{History, Often, Open, Reads};
-pub use lines::{Line, pieces};
+pub use lines::{Line, pieces, ranges};
 pub use variables::Variables;
 
 #[cfg(test)]

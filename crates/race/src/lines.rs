@@ -31,9 +31,21 @@ pub fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
+/// The other way round: bytes of a line as ranges of addresses, in ascending order.
+pub fn ranges(line: u64, bytes: u64) -> impl Iterator<Item = Range<u64>> {
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        let left = bytes.checked_shr(at).filter(|&left| left != 0)?;
+        let start = at + left.trailing_zeros();
+        at = start + (bytes >> start).trailing_ones();
+        let first = line.wrapping_mul(LINE);
+        Some(first.wrapping_add(u64::from(start))..first.wrapping_add(u64::from(at)))
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::pieces;
+    use super::{pieces, ranges};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use std::vec::Vec;
@@ -45,6 +57,15 @@ mod tests {
         assert_eq!(pieces(7..7).count(), 0);
         assert_eq!(pieces(Range { start: 8, end: 7 }).count(), 0);
         assert_eq!(pieces(u64::MAX - 1..u64::MAX).collect::<Vec<_>>(), [(u64::MAX / 64, 1 << 62)]);
+    }
+
+    #[test]
+    fn bytes_are_ranges() {
+        let of = |bytes| ranges(2, bytes).map(|range| (range.start - 128, range.end - 128)).collect::<Vec<_>>();
+        assert_eq!(of(0), []);
+        assert_eq!(of(u64::MAX), [(0, 64)]);
+        assert_eq!(of(0b1110_0110), [(1, 3), (5, 8)]);
+        assert_eq!(of(1 << 63), [(63, 64)]);
     }
 
     use core::ops::Range;

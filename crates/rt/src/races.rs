@@ -84,6 +84,8 @@ enum Act<'a> {
     Freed(Range<u64>),
     /// The program gave a thread a name.
     Named { thread: u32, name: Name },
+    /// An instruction that the recording orders accessed this address.
+    Hands { address: usize, code: &'static [u8] },
     /// The kernel read or wrote there for the program, or the recording did in its place.
     ByCall { written: bool, range: Range<u64> },
 }
@@ -133,6 +135,17 @@ pub fn event(kind: Kind, cells: &[&Cell], exact: bool) {
     if is_on() && !(kind == Kind::Lock && hints::brings_nothing(cells)) {
         act(&Act::Event { kind, cells, exact });
     }
+}
+
+/// Whether [`hands`] is to be told of the instructions that the recording orders.
+#[inline]
+pub fn follow_hands() -> bool {
+    is_on() && State::get().follows_hands()
+}
+
+/// An instruction that the recording orders has accessed this address, and is in its turn: what it hands over counts.
+pub fn hands(address: usize, code: &'static [u8]) {
+    act(&Act::Hands { address, code });
 }
 
 /// The calling thread begins, made by another one of the process.

@@ -19,8 +19,8 @@ use relive_sys::syscall::{self, number::MPROTECT, syscall6};
 use relive_trace::control::flag;
 
 pub(crate) use noting::{
-    covers, forget, is_of_runtime, lines_of, look, look_anew, may_keep, memory_for_others, not_told, passes, registers,
-    touched, touched_lines, unknown,
+    covers, forget, is_in_file, is_of_openmp, is_of_runtime, lines_of, look, look_anew, may_keep, memory_for_others,
+    not_told, passes, registers, touched, touched_lines, unknown,
 };
 pub(crate) use relive_dbi::Elsewhere;
 

@@ -32,5 +32,5 @@ pub use crate::saved::Saved;
 pub use access::{Access, Operand};
 pub use held::Held;
 pub use packed::{packed, unpack};
-pub use pieces::{Changed, change, copy_of, forget, is_ordered, operand, original, piece_of, place, spins};
+pub use pieces::{Changed, change, code, copy_of, forget, is_ordered, operand, original, piece_of, place, spins};
 pub use sites::{Site, at, find, join, settle};

@@ -14,6 +14,7 @@
 
 use super::taking_part;
 use crate::object::{self, Cell};
+use crate::races;
 use crate::record;
 use crate::replay;
 use crate::report;
@@ -46,12 +47,14 @@ pub(crate) struct Within {
     waited: (u32, u64),
     /// In a replay: what the instruction changes.
     object: Option<usize>,
+    /// Where it is looked for races: the address, and the instruction.
+    access: Option<(usize, &'static [u8])>,
     /// The word at which it waits in the kernel, or wakes others.
     pub(super) word: Option<usize>,
 }
 
 impl Within {
-    pub(crate) const NOTHING: Self = Self { waited: (0, 0), object: None, word: None };
+    pub(crate) const NOTHING: Self = Self { waited: (0, 0), object: None, access: None, word: None };
 }
 
 /// Whether these instructions are events.
@@ -151,6 +154,11 @@ unsafe extern "C" fn enter(saved: *mut Saved) {
         spin();
     }
     begin(atomics::operand(saved), || atomics::place(saved));
+    if races::follow_hands()
+        && let Some(thread) = taking_part()
+    {
+        thread.within.access = Some((atomics::operand(saved), atomics::code(saved)));
+    }
 }
 
 /// The thread looks whether another one has stored. If it does so again and again, it leaves the lock, and in the end the
@@ -211,7 +219,13 @@ fn complete() {
         tls::set::<{ tls::HELD }>(0);
         // SAFETY: this thread has taken it, and has not come to where it is freed by itself.
         unsafe { held.free() };
-    } else if let Some(object) = thread::current_if_known().and_then(|thread| thread.within.object.take()) {
+    } else if let Some(thread) = thread::current_if_known()
+        && let Some(object) = thread.within.object.take()
+    {
+        // Still in its turn.
+        if let Some((address, code)) = thread.within.access.take() {
+            races::hands(address, code);
+        }
         replay::leave(Kind::Atomic, &[object::cell(object)], false);
     }
 }
@@ -221,6 +235,9 @@ pub(super) fn stopped(place: usize) -> Option<usize> {
     let original = atomics::original(place)?;
     // Of those that were moved with it nothing is held.
     if atomics::is_ordered(place) {
+        if let Some(thread) = thread::current_if_known() {
+            thread.within.access = None;
+        }
         complete();
     }
     Some(original)

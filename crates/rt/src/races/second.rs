@@ -13,12 +13,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relive_order::Kind;
-use relive_race::{Clock, Clocks, Detail, Epoch, Frontier, Standing, Touch, Variables, pieces};
+use relive_race::{Clock, Clocks, Detail, Epoch, Frontier, Standing, Touch, Variables, pieces, ranges};
 use relive_trace::races::told::STACK_WORDS_MAX;
 use relive_trace::races::{TOLD, WATCH, word};
 
 mod again;
 mod blocks;
+mod inner;
 mod learnt;
 mod lives;
 mod stacks;
@@ -30,7 +31,7 @@ use again::Again;
 use blocks::Blocks;
 use learnt::Learnt;
 use stacks::{RSP, Stack, Stacks, stack_of_caller};
-use told::{Met, Telling, Told, runs};
+use told::{Met, Telling, Told};
 use worn::Worn;
 pub(crate) use worn::is_worn;
 
@@ -77,15 +78,6 @@ struct Record {
     locks: Vec<Held>,
     before: Option<Operation>,
     after: Option<Operation>,
-}
-
-impl Record {
-    /// Whether a function of the C runtime did it that another one of the runtime has called: most of those that count
-    /// have nothing on the stack but the address to which they return.
-    fn is_inner(&self) -> bool {
-        let [caller, instruction] = [stacks::top(&self.stack), Some(self.stack[0])];
-        [instruction, caller].iter().all(|code| code.is_some_and(translation::is_of_runtime))
-    }
 }
 
 /// A lock that a thread holds.
@@ -171,13 +163,11 @@ impl Second {
                 [word::RACING, line, bytes] => {
                     self.detail.watch(line, bytes, 0);
                     self.learnt.races(line, bytes);
-                    runs(bytes).for_each(|run| self.told.watch(line * 64 + run.start..line * 64 + run.end));
+                    ranges(line, bytes).for_each(|range| self.told.watch(range));
                 }
                 [word::VARIABLE, line, bytes] => {
                     self.detail.watch(line, bytes, bytes);
-                    for range in runs(bytes) {
-                        self.variables.insert(line * 64 + range.start..line * 64 + range.end);
-                    }
+                    ranges(line, bytes).for_each(|range| self.variables.insert(range));
                 }
                 [word::WAITED, line, bytes] => self.learnt.races(line, bytes),
                 [word::MEANT, instruction, _] => _ = self.meant.insert(instruction),
@@ -450,7 +440,9 @@ impl Second {
             // A block that one thread uses after its own free: a fault, but no race.
             return false;
         }
-        self.frontier.add(&met.clocks[0], &met.clocks[1]);
+        if !self.is_of_openmp(met) {
+            self.frontier.add(&met.clocks[0], &met.clocks[1]);
+        }
         self.learnt.races(met.line, met.bytes);
         let block = self.blocks.of(met.address()).map(|(start, _)| start);
         let [Some(older), Some(newer)] = met.records.map(|record| self.records.get(&record)) else { return true };

@@ -24,6 +24,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use hands::Hands;
 use relive_accesses::Remembered;
 use relive_order::Kind;
 use relive_race::{Clock, Clocks, History, Line, Race, Touch, pieces};
@@ -33,6 +34,7 @@ use relive_trace::races::FOUND;
 use relive_trace::races::word::{self, not_translated};
 use taking::{Again, closes};
 
+mod hands;
 mod in_vain;
 mod taking;
 mod variables;
@@ -62,6 +64,7 @@ pub(super) struct State {
     open: Open,
     hints: Hints,
     again: Again,
+    hands: Option<Hands>,
 }
 
 /// What the first pass has told the launcher.
@@ -107,6 +110,7 @@ impl State {
             open: Open::new(),
             hints: Hints::new(pass),
             again: Again::new(pass, threads),
+            hands: Hands::given(pass),
         });
         start(&state.clocks, first);
         state.say_of_image(word::BEGUN);
@@ -185,6 +189,7 @@ impl State {
             }
             Act::Freed(range) => self.free(me, range),
             Act::Named { thread, name } => labels::set(*thread, *name),
+            Act::Hands { address, code } => self.hands(me, *address, code),
             Act::ByCall { written, range } => self.by_call(me, *written, range),
         }
     }

@@ -309,6 +309,16 @@ pub(crate) fn is_of_runtime(address: u64) -> bool {
     observed::is_of_runtime(address)
 }
 
+/// Whether there is code of a file at an address.
+pub(crate) fn is_in_file(address: u64) -> bool {
+    observed::is_in_file(address)
+}
+
+/// Whether the code at an address is that of a runtime of OpenMP.
+pub(crate) fn is_of_openmp(address: u64) -> bool {
+    observed::is_of_openmp(address)
+}
+
 /// Something was mapped there: accesses of the calling thread must be taken first if this says so.
 pub(crate) fn covers(range: &Range<u64>) -> bool {
     observed::forget(range);

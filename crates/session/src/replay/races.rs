@@ -38,6 +38,8 @@ pub enum Pass {
     Unsure,
     /// The same again, with each read of all: of others, then.
     EachRead,
+    /// The same again, with what threads hand over by the instructions that the recording orders.
+    Hands,
     /// Watches them; so many.
     Second {
         /// Bytes that race.
@@ -362,10 +364,14 @@ impl Scratch {
                             *met.entry(line).or_default() |= bytes;
                         }
                     }
-                    let all = report.races.len();
                     let modules = &report.modules;
-                    report.races.retain(|race| !inner::is_of_library(race, modules));
-                    inner::count(all - report.races.len(), &mut found.unobserved);
+                    let mut inner = Vec::new();
+                    report.races.retain(|race| {
+                        let owner = inner::owner(race, modules);
+                        inner.extend(owner);
+                        owner.is_none()
+                    });
+                    inner::count(&inner, &mut found.unobserved);
                     images::add(found, report);
                 }
                 Err(cause) => found.unobserved.push(RawUnobserved { what: cause.to_string(), count: 1 }),

@@ -262,6 +262,14 @@ pub fn operand(saved: &Saved) -> usize {
     head.operand.address(|number| saved.general(number))
 }
 
+/// That instruction, as it runs behind the call.
+pub fn code(saved: &Saved) -> &'static [u8] {
+    // SAFETY: as above.
+    let length = unsafe { head(saved.back() & !(PIECE_BYTES - 1)) }.length;
+    // SAFETY: it stands behind what ends the call, in the same piece, which stays as it is.
+    unsafe { core::slice::from_raw_parts((saved.back() + CALL_ENDS.len()) as *const u8, usize::from(length)) }
+}
+
 /// Whether a thread waits by that instruction for another one, in a loop.
 pub fn spins(saved: &Saved) -> bool {
     // SAFETY: as above.
@@ -423,6 +431,9 @@ unsafe fn write(site: &Site, next: Option<usize>, start: usize, code: &[u8], pie
     Some(())
 }
 
+/// `lea rsp, [rsp + 128]`, behind a call.
+const CALL_ENDS: [u8; 8] = [0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0];
+
 /// A call of a routine, whose address stands at `word` as well, beyond the red zone.
 fn call(written: &mut Code, routine: usize, word: usize) -> Option<()> {
     const _: () = assert!(RED_ZONE == 128);
@@ -436,5 +447,5 @@ fn call(written: &mut Code, routine: usize, word: usize) -> Option<()> {
         written.put(&[0xFF, 0x15])?;
         written.distance_to(word)?;
     }
-    written.put(&[0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0])
+    written.put(&CALL_ENDS)
 }

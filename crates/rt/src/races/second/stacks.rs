@@ -5,12 +5,13 @@
 //! instruction, with one stack pointer and the same addresses of code at the same
 //! places, have the same frames, whatever else stands there: one of them is kept.
 
-use crate::thread;
+use crate::{thread, translation};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relive_sys::maps;
+use relive_sys::signal::is_own_code;
 use relive_trace::races::told::STACK_WORDS_MAX;
 
 /// The stack pointer's number among the general registers.
@@ -111,6 +112,13 @@ pub(super) fn is_whole(stack: &Stack) -> bool {
 /// The innermost word of the stack.
 pub(super) fn top(stack: &Stack) -> Option<u64> {
     stack.get(REGISTERS).copied()
+}
+
+/// The first word of the stack with an address of code that is neither ours nor the C runtime's: most likely who called that.
+pub(super) fn caller(stack: &Stack) -> Option<u64> {
+    let words = stack.iter().skip(REGISTERS).copied();
+    let is_ours = |word: u64| is_own_code(word as usize) || translation::is_of_runtime(word);
+    words.filter(|&word| !is_ours(word)).find(|&word| translation::is_in_file(word))
 }
 
 /// Where code is mapped, as far as it is in files.

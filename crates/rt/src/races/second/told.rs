@@ -133,36 +133,12 @@ impl Met {
     }
 }
 
-/// The bits of a mask as ranges.
-pub(super) fn runs(mask: u64) -> impl Iterator<Item = Range<u64>> {
-    let mut at = 0;
-    core::iter::from_fn(move || {
-        let left = mask.checked_shr(at).unwrap_or(0);
-        if left == 0 {
-            return None;
-        }
-        let start = at + left.trailing_zeros();
-        let end = start + (mask >> start).trailing_ones();
-        at = end;
-        Some(u64::from(start)..u64::from(end))
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{FOR_A_PAIR, FOR_A_PIECE, Met, Telling, Told, runs};
+    use super::{FOR_A_PAIR, FOR_A_PIECE, Met, Telling, Told};
     use alloc::vec::Vec;
     use relive_race::{Clock, Clocks, Kind};
     use relive_trace::races::told::tag;
-
-    #[test]
-    fn masks_are_ranges() {
-        let of = |mask| runs(mask).map(|run| (run.start, run.end)).collect::<Vec<_>>();
-        assert_eq!(of(0), []);
-        assert_eq!(of(u64::MAX), [(0, 64)]);
-        assert_eq!(of(0b1110_0110), [(1, 3), (5, 8)]);
-        assert_eq!(of(1 << 63), [(63, 64)]);
-    }
 
     const PAIR: super::Pair = (1, 2, Kind::Accesses, false);
 

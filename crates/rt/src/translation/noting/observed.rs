@@ -19,6 +19,9 @@ use relive_sys::maps;
 const RUNTIME: &[&[u8]] =
     &[b"libc.so", b"libc-", b"ld-linux", b"ld-2", b"libpthread", b"libgcc_s", b"libstdc++", b"libm.so"];
 
+/// Runtimes of OpenMP, likewise: they are looked at, because the program's threads wait for each other there by atomics.
+const OPENMP: &[&[u8]] = &[b"libgomp.so", b"libgomp-", b"libomp.so", b"libomp5", b"libiomp5"];
+
 /// Functions of libc that work on memory of their callers.
 const FUNCTIONS: &[&CStr] = &[
     c"memcpy",
@@ -74,9 +77,30 @@ enum Counted {
     Nothing,
 }
 
+/// Whose code it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Program,
+    Runtime,
+    OpenMp,
+}
+
+impl Whose {
+    fn of(name: &[u8]) -> Self {
+        let is_one_of = |names: &[&[u8]]| names.iter().any(|beginning| name.starts_with(beginning));
+        if is_one_of(RUNTIME) {
+            Self::Runtime
+        } else if is_one_of(OPENMP) {
+            Self::OpenMp
+        } else {
+            Self::Program
+        }
+    }
+}
+
 struct Known {
-    /// Mapped code, and whether it counts.
-    files: Vec<(Range<u64>, bool)>,
+    /// Mapped code, and whose it is.
+    files: Vec<(Range<u64>, Whose)>,
     /// Pages with code that is in no file: the kernel's list of mappings is long, and not to be read for each instruction.
     made: BTreeSet<u64>,
     /// Functions of libc by their beginnings, and what counts of their accesses.
@@ -115,18 +139,19 @@ impl Known {
     /// Whether the code at `ip` does.
     fn counts(&mut self, ip: u64) -> bool {
         let page = ip >> PAGE_BITS;
-        if let Some(counts) = find(&self.files, ip) {
-            return counts;
+        if let Some(whose) = find(&self.files, ip) {
+            return whose != Whose::Runtime;
         }
         if self.made.contains(&page) {
             return true;
         }
         read(&mut self.files);
         // Code that is in no file was made by the program.
-        find(&self.files, ip).unwrap_or_else(|| {
+        let found = find(&self.files, ip);
+        if found.is_none() {
             self.made.insert(page);
-            true
-        })
+        }
+        found != Some(Whose::Runtime)
     }
 
     /// What counts of the function at `ip`, if it is one of those.
@@ -156,23 +181,36 @@ pub(super) fn forget(range: &Range<u64>) {
 
 /// Whether the code at `ip` is the C library's, the loader's or the C++ runtime's.
 pub(super) fn is_of_runtime(ip: u64) -> bool {
+    whose(ip) == Some(Whose::Runtime)
+}
+
+/// Whether it is that of a runtime of OpenMP.
+pub(super) fn is_of_openmp(ip: u64) -> bool {
+    whose(ip) == Some(Whose::OpenMp)
+}
+
+/// Whether there is code of a file at `ip`.
+pub(super) fn is_in_file(ip: u64) -> bool {
+    whose(ip).is_some()
+}
+
+fn whose(ip: u64) -> Option<Whose> {
     let mut known = KNOWN.lock();
     if known.files.is_empty() {
         read(&mut known.files);
     }
-    find(&known.files, ip) == Some(false)
+    find(&known.files, ip)
 }
 
-fn find(files: &[(Range<u64>, bool)], ip: u64) -> Option<bool> {
-    files.iter().find(|(range, _)| range.contains(&ip)).map(|(_, counts)| *counts)
+fn find(files: &[(Range<u64>, Whose)], ip: u64) -> Option<Whose> {
+    files.iter().find(|(range, _)| range.contains(&ip)).map(|(_, whose)| *whose)
 }
 
-fn read(files: &mut Vec<(Range<u64>, bool)>) {
+fn read(files: &mut Vec<(Range<u64>, Whose)>) {
     files.clear();
     maps::each_file_of_code(|range, _, path| {
         let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
-        let counts = !RUNTIME.iter().any(|beginning| name.starts_with(beginning));
-        files.push((range.start as u64..range.end as u64, counts));
+        files.push((range.start as u64..range.end as u64, Whose::of(name)));
     });
 }
 

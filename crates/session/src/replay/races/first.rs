@@ -4,12 +4,16 @@
 //! leaves it open of some lines whether they race, another one follows, in which it is
 //! for those; and a third one, in which it is for all, if others come to be open by then.
 //!
+//! What is handed over by atomics the first pass does not know. Where much seems to race in
+//! a recording that orders them, it is done again with the variables that it has found.
+//!
 //! Apart from the second pass, which knows nothing of how its lines were found.
 
 use super::{Lines, Pass, Scratch, files, segments};
 use crate::replay::{Ending, ReplayError, Replayed, Replayer};
 use relive_findings::raw::{RawSegments, RawUnobserved};
 use relive_trace::control::flag;
+use relive_trace::manifest::Level;
 use relive_trace::races::word::{self, not_translated};
 use relive_trace::races::{FOUND, UNTOLD_FUNCTIONS, WATCH};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,8 +35,34 @@ pub(super) struct FirstTold {
 }
 
 impl Replayer {
-    /// The first pass, and again where it is unsure. With `segments`, these are counted.
+    /// The first pass, and again where it is unsure or much seems to race. With `segments`, these are counted.
     pub(super) fn first(
+        &mut self,
+        segments: bool,
+        folder: &Scratch,
+        tell: &mut dyn FnMut(Pass),
+    ) -> Result<(Replayed, FirstTold), ReplayError> {
+        let (replayed, told) = self.sure(segments, folder, tell)?;
+        let much = told.lines.racing.len() > FEW && !told.lines.variables.is_empty();
+        if !much || self.recording.manifest.level != Level::Atomics || !is_whole(&replayed) {
+            return Ok((replayed, told));
+        }
+        tell(Pass::Hands);
+        let variables = Lines { variables: told.lines.variables.clone(), ..Lines::default() };
+        folder.watch(&variables).map_err(ReplayError::Races)?;
+        let again = self.pass(flag::RACES, folder.path(), 0, tell)?;
+        let mut told_again = folder.first_told().map_err(ReplayError::Races)?;
+        if !is_whole(&again) {
+            let ended = if matches!(again.ending, Ending::Interrupted(_)) { again } else { replayed };
+            return Ok((ended, told));
+        }
+        told_again.lines.variables.extend(&told.lines.variables);
+        told_again.lines.waited.extend(&told.lines.waited);
+        Ok((again, FirstTold { segments: told.segments, ..told_again }))
+    }
+
+    /// The first pass until it is sure.
+    fn sure(
         &mut self,
         segments: bool,
         folder: &Scratch,
@@ -50,6 +80,14 @@ impl Replayer {
         }
         unreachable!("where each read is noted nothing is unsure")
     }
+}
+
+/// Of so few lines that seem to race it does not matter whether they do.
+const FEW: usize = 8;
+
+/// Whether a replay came to the recording's end.
+fn is_whole(replayed: &Replayed) -> bool {
+    matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_))
 }
 
 /// What is said of processes that began and did not tell of their ends.
