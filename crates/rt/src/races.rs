@@ -148,6 +148,11 @@ pub fn hands(address: usize, code: &'static [u8]) {
     act(&Act::Hands { address, code });
 }
 
+/// Whether an event of such a kind only tells others something, or what it is told lies in memory.
+pub fn learns_nothing(kind: Kind) -> bool {
+    kind == Kind::Atomic || edges::only_releases(kind)
+}
+
 /// The calling thread begins, made by another one of the process.
 pub fn started() {
     if is_on() {

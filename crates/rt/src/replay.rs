@@ -42,7 +42,7 @@ use cursor::Cursor;
 use end::past_the_end_of_calls;
 pub use end::{busy, failed};
 use entering::Locks;
-pub use entering::{enter, enter_at, enter_holding, enter_told};
+pub use entering::{enter, enter_apart, enter_at, enter_holding, enter_told};
 use relive_order::{CheckHash, Kind};
 use relive_trace::control::{TurnSlot, cause, flag, turn as state};
 use relive_trace::record::{Record, instruction};
@@ -217,6 +217,15 @@ pub fn leave(kind: Kind, cells: &[&Cell], exact: bool) {
     races::event(kind, cells, exact);
     if !leave_quietly(kind) {
         leave_recorded(kind, cells, exact);
+    }
+}
+
+/// The calling thread has diverged, and is held for good.
+pub fn stands() {
+    if races::is_on()
+        && let Some(thread) = thread::current_if_known()
+    {
+        turn::stands(thread.replay.slot());
     }
 }
 

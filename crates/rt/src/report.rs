@@ -3,6 +3,7 @@
 //! Apart because nothing here may allocate or touch stdio.
 
 use crate::races;
+use crate::replay;
 use crate::runtime;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -60,6 +61,7 @@ pub struct Met {
 /// Reports a divergence to the launcher and holds this thread for good.
 pub fn diverge(met: Met) -> ! {
     races::waits();
+    replay::stands();
     let d = runtime::divergence();
     if d.claimed.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         d.cause.store(met.cause, Ordering::Relaxed);
@@ -74,6 +76,11 @@ pub fn diverge(met: Met) -> ! {
         runtime::ring();
     }
     hold()
+}
+
+/// Whether a thread has met a divergence.
+pub fn has_diverged() -> bool {
+    runtime::divergence().claimed.load(Ordering::Acquire) != 0
 }
 
 /// Holds the calling thread until the process ends.

@@ -39,9 +39,10 @@ impl Progress<'_> {
         }
     }
 
+    /// Wakes all who sleep for it, whatever they wait for: they are asked whether they go on.
     #[cold]
     #[inline(never)]
-    fn wake(&self) {
+    pub fn wake(&self) {
         self.wake_at.store(u64::MAX, Ordering::SeqCst);
         self.sequence.fetch_add(1, Ordering::SeqCst);
         futex_wake(self.sequence, i32::MAX as u32);

@@ -35,7 +35,7 @@ impl<T> Ordered<T> {
                 guard
             }
             Mode::Replay => {
-                replay::enter(Kind::LibcCall, 0);
+                replay::enter_apart(Kind::LibcCall, 0);
                 let guard = self.lock.lock();
                 replay::leave(Kind::LibcCall, &[cell], false);
                 guard
@@ -86,7 +86,11 @@ pub(super) fn event_of(kind: Kind, cells: &[&Cell], hand: Option<Hand>, place: u
         Mode::Off => {}
         Mode::Record => record::shared(&cells[0].clock, kind),
         Mode::Replay => {
-            replay::enter(kind, place);
+            if matches!(hand, Some(Hand::Gives)) {
+                replay::enter_apart(kind, place);
+            } else {
+                replay::enter(kind, place);
+            }
             // Handlers may have had events of their own up to here.
             thread::current().hand = hand;
             replay::leave(kind, cells, false);

@@ -88,6 +88,11 @@ pub(super) fn of(kind: Kind, cell: Option<&Cell>) -> Edge {
     }
 }
 
+/// Whether such events release something, whatever their objects, and acquire nothing.
+pub(super) fn only_releases(kind: Kind) -> bool {
+    matches!(of(kind, None), Edge::Release | Edge::ReleaseEither | Edge::Arrive)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Edge, of};

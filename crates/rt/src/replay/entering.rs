@@ -20,13 +20,19 @@
 //! nearest to the recording if all wait for all. So only those replays go ahead so that
 //! are tried again by the first rule alone if they diverge (`flag::AHEAD`).
 //!
+//! Where races are looked for, the others go on when a thread has diverged, as far as they
+//! can without it: what it met may well be the one half of a race. Its missing events hold
+//! nobody up whose own event learns nothing by order: memory and locks are what they are.
+//! What is read from a descriptor, or waited for, is not waited for in vain there: that
+//! comes from the recording.
+//!
 //! Apart from completing it, which others wait for.
 
 use super::end::past_the_end;
-use super::turn::Follows;
+use super::turn::{Follows, Sooner};
 use super::{Replay, Rule, acting, deliver_before_event, turn};
 use crate::object::Cell;
-use crate::runtime;
+use crate::{races, report, runtime};
 use core::sync::atomic::Ordering;
 use relive_order::Kind;
 use relive_trace::control::flag;
@@ -42,6 +48,8 @@ enum Else<'a> {
     Told,
     /// It has the object.
     Held,
+    /// Nothing, and it learns nothing of what others did.
+    Apart,
 }
 
 /// Waits until it is the calling thread's turn to run its next event, which must be of `kind`.
@@ -70,6 +78,12 @@ pub fn enter_holding(kind: Kind, place: usize) {
     enter_on(kind, place, Else::Held);
 }
 
+/// The same as [`enter`] for an event on state of ours, or by which a thread only gives.
+#[inline]
+pub fn enter_apart(kind: Kind, place: usize) {
+    enter_on(kind, place, Else::Apart);
+}
+
 #[inline(always)]
 fn enter_on(kind: Kind, place: usize, or: Else<'_>) {
     let r = &acting().replay;
@@ -96,10 +110,11 @@ fn enter_recorded(kind: Kind, place: usize, or: Else<'_>) {
         }
         return;
     }
-    let or = if runtime::has_flag(flag::AHEAD) { or } else { Else::Nothing };
-    let Some((time, follows)) = r.awaited(kind, or) else { return };
+    let passes = races::is_on() && (matches!(or, Else::Apart) || races::learns_nothing(kind));
+    let ahead = runtime::has_flag(flag::AHEAD) || races::is_on() && report::has_diverged();
+    let Some((time, follows)) = r.awaited(kind, if ahead { or } else { Else::Nothing }) else { return };
     if time > r.safe && !r.goes_before_its_turn(kind, thread.index) {
-        let safe = turn::wait_for_time(slot, thread.index, time, follows);
+        let safe = turn::wait_for_time(slot, thread.index, time, Sooner { follows, passes });
         r.safe = r.safe.max(safe.unwrap_or(0));
     }
 }
@@ -158,7 +173,7 @@ impl Replay {
     fn awaited<'a>(&self, kind: Kind, or: Else<'a>) -> Option<(u64, Option<Follows<'a>>)> {
         let time = self.next_time;
         match or {
-            Else::Nothing => Some((time, None)),
+            Else::Nothing | Else::Apart => Some((time, None)),
             Else::Held => None,
             // Where it follows none the gap is larger than any timestamp.
             Else::Told => time.checked_sub(self.gap(kind)).map(|old| (old, None)),

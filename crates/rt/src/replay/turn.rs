@@ -82,15 +82,43 @@ impl Follows<'_> {
     }
 }
 
-/// Waits until no other thread has an event with a timestamp below `time` left, or until `follows` says that it does not
-/// matter. Returns the smallest timestamp that some other thread may still run, in the first case.
-pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64, follows: Option<Follows<'_>>) -> Option<u64> {
+/// What lets an event by timestamps run other than that all others are behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sooner<'a> {
+    /// Its object says so.
+    pub follows: Option<Follows<'a>>,
+    /// Threads that have diverged are not waited for: they have no further event.
+    pub passes: bool,
+}
+
+const NEVER: Sooner<'static> = Sooner { follows: None, passes: false };
+
+impl Sooner<'_> {
+    fn is_next(&self) -> bool {
+        self.follows.is_some_and(|follows| follows.is_next())
+    }
+
+    fn passes(&self, slot: &TurnSlot) -> bool {
+        self.passes && slot.state.load(Ordering::Acquire) == state::DIVERGED
+    }
+}
+
+/// The calling thread has diverged: who need not wait for it goes on.
+pub fn stands(slot: &TurnSlot) {
+    slot.state.store(state::DIVERGED, Ordering::SeqCst);
+    progress(slot, &slot.awaited.next).wake();
+}
+
+/// Waits until no other thread has an event with a timestamp below `time` left, or until that does not matter. Returns the
+/// smallest timestamp that some other thread may still run, in the first case.
+pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64, sooner: Sooner<'_>) -> Option<u64> {
     // One line of the cache, which the event needs anyway, and those of others need not be looked at.
-    if follows.is_some_and(|follows| follows.is_next()) {
+    if sooner.is_next() {
         return None;
     }
     let control = runtime::session();
     let turns = runtime::turns();
+    let mut passed = false;
     loop {
         let births = control.births.load(Ordering::Acquire);
         let born = control.born.load(Ordering::Acquire) as usize;
@@ -99,9 +127,17 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64, follows: Option<Foll
         let mut waited = false;
         for (other, slot) in others(turns, index, settled, born) {
             let mut next = slot.awaited.next.load(Ordering::Acquire);
+            if next < time && sooner.passes(slot) {
+                passed = true;
+                continue;
+            }
             if next < time {
-                if !wait_until(own, slot, other, (&slot.awaited.next, &slot.awaited.next), time, follows) {
-                    return None;
+                if !wait_until(own, slot, other, (&slot.awaited.next, &slot.awaited.next), time, sooner) {
+                    if !sooner.passes(slot) {
+                        return None;
+                    }
+                    passed = true;
+                    continue;
                 }
                 waited = true;
                 next = slot.awaited.next.load(Ordering::Acquire);
@@ -110,7 +146,8 @@ pub fn wait_for_time(own: &TurnSlot, index: u32, time: u64, follows: Option<Foll
         }
         // A thread created meanwhile may have been passed over while it was unborn.
         if !waited && control.births.load(Ordering::Acquire) == births {
-            return Some(safe);
+            // What was passed counts for the next event.
+            return Some(safe).filter(|_| !passed);
         }
     }
 }
@@ -202,7 +239,7 @@ fn settle(control: &relive_trace::control::Control, turns: &[TurnSlot], born: us
 pub fn wait_for_events(own: &TurnSlot, other: u32, events: u64) {
     let slot = &runtime::turns()[other as usize];
     if slot.awaited.handed_over.load(Ordering::Acquire) < events && !is_elsewhere(other) {
-        wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), events, None);
+        wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), events, NEVER);
     }
 }
 
@@ -212,7 +249,7 @@ pub fn wait_for_end(own: &TurnSlot, other: u32, total: u64) {
     if runtime::has_flag(flag::DERIVED) {
         wait_for_events(own, other, total);
     } else if slot.awaited.next.load(Ordering::Acquire) < u64::MAX || slot.events.load(Ordering::Acquire) < total {
-        wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), total, None);
+        wait_until(own, slot, other, (&slot.awaited.handed_over, &slot.events), total, NEVER);
     }
 }
 
@@ -243,7 +280,7 @@ fn poll(
 }
 
 /// Waits for `word` to reach `wanted`; `polled` is never ahead of it and cheaper for its writer to have polled. `false` if
-/// `follows` was sooner.
+/// something was sooner.
 #[inline(never)]
 fn wait_until(
     own: &TurnSlot,
@@ -251,9 +288,9 @@ fn wait_until(
     other: u32,
     (polled, word): (&AtomicU64, &AtomicU64),
     wanted: u64,
-    follows: Option<Follows<'_>>,
+    sooner: Sooner<'_>,
 ) -> bool {
-    let is_next = || follows.is_some_and(|follows| follows.is_next());
+    let is_next = || sooner.is_next();
     if is_next() {
         return false;
     }
@@ -272,10 +309,10 @@ fn wait_until(
     own.waits_for.store(other, Ordering::Relaxed);
     own.wants.store(wanted, Ordering::Relaxed);
     own.state.store(state::WAITING, Ordering::Release);
-    let sleep_ms = if follows.is_some() { LOOK_MS } else { SLEEP_MS };
+    let sleep_ms = if sooner.follows.is_some() { LOOK_MS } else { SLEEP_MS };
     let reached = progress(slot, word).sleep_until(wanted, barrier(), sleep_ms, || {
         report::end_without_launcher();
-        !is_next()
+        !is_next() && !sooner.passes(slot)
     });
     own.state.store(state::RUNNING, Ordering::Release);
     reached

@@ -119,6 +119,14 @@ impl Second {
     }
 }
 
+/// Whether this is an instruction by which calls find functions of other files. Which threads come to the loader's stubs hangs on
+/// who has called a function first; as events those would make a replay diverge that they are to keep.
+fn is_of_linkage(code: &[u8]) -> bool {
+    const BOUND: u8 = 0xF2;
+    // push [rip + …] and jmp [rip + …]
+    matches!(code.strip_prefix(&[BOUND]).unwrap_or(code), [0xFF, 0x35 | 0x25, ..])
+}
+
 /// Writes down where in its file an instruction stands.
 fn note(known: &mut BTreeSet<u64>, ledger: &mut Ledger, ip: u64) {
     if !known.insert(ip) || translation::is_of_runtime(ip) {
@@ -132,8 +140,9 @@ fn note(known: &mut BTreeSet<u64>, ledger: &mut Ledger, ip: u64) {
         let file = File::open(fd);
         let at = ip as usize - range.start + offset;
         let bytes = file.bytes();
-        // Ordered as it is.
-        if bytes.get(at..).and_then(Atomic::indivisible_at).is_none() {
+        let code = bytes.get(at..).unwrap_or_default();
+        // The former are ordered as they are.
+        if Atomic::indivisible_at(code).is_none() && !is_of_linkage(code) {
             ledger.append(&[word::LEARNT, key(bytes.len() as u64, bytes), at as u64]);
         }
         drop(file);
@@ -143,7 +152,14 @@ fn note(known: &mut BTreeSet<u64>, ledger: &mut Ledger, ip: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANYWHERE, AT_ADDRESS, LATER, Looks};
+    use super::{ANYWHERE, AT_ADDRESS, LATER, Looks, is_of_linkage};
+
+    #[test]
+    fn what_stubs_of_the_loader_read_is_not_learnt() {
+        assert!(is_of_linkage(&[0xFF, 0x35, 0xCA, 0x2F, 0, 0]) && is_of_linkage(&[0xFF, 0x25, 0xCC, 0x2F, 0, 0]));
+        assert!(is_of_linkage(&[0xF2, 0xFF, 0x25, 0x92, 0x2F, 0, 0]));
+        assert!(!is_of_linkage(&[0xFF, 0x05, 0, 0, 0, 0]) && !is_of_linkage(&[0x8B, 0x05, 0, 0, 0, 0]));
+    }
 
     #[test]
     fn an_instruction_is_looked_at_less_the_more_often_it_comes() {
