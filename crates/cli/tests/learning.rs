@@ -1,5 +1,6 @@
 //! What `relive races` has later recordings order: that a recording which did not replay
-//! does then, at no more cost than it takes.
+//! does then, at no more cost than it takes. And what a search says of programs that hand
+//! over by such accesses, before they are ordered and after.
 //!
 //! Apart from the guests at the level of atomics, of which any lesson will do that makes
 //! them replay.
@@ -10,6 +11,8 @@ mod desk;
 use desk::{Desk, Run};
 
 const LATE: &str = include_str!("learning/late.c");
+const STOP: &str = include_str!("learning/stop.c");
+const TEAM: &str = include_str!("learning/team.c");
 /// Instructions of its that access the flag.
 const AT_THE_FLAG: usize = 4;
 
@@ -40,4 +43,62 @@ fn of_a_thread_that_waits_in_vain_its_loop_is_learnt() {
     let search = desk.relive(["races"]);
     assert_eq!(search.status, Some(66), "what is ordered races still: {search:?}");
     assert_eq!(learnt(&search), None, "a recording that replays needs no more order");
+}
+
+#[test]
+fn a_race_that_makes_the_replay_diverge_is_told_though_its_second_access_comes_later() {
+    let desk = Desk::new();
+    desk.build("stop", STOP);
+    for _ in 0..3 {
+        assert_eq!(desk.relive(["record", "-q", "--environment", "./stop"]).status, Some(0));
+        let search = desk.relive(["races"]);
+        let between =
+            ["work() stop.c:15 reads stop, main() stop.c:39", "main() stop.c:39 writes stop, work() stop.c:15"];
+        assert!(search.stdout.starts_with("1 data race\n"), "{search:?}");
+        assert!(between.iter().any(|places| search.stdout.contains(places)), "{search:?}");
+        assert!(search.stdout.contains("The replay left its recording"), "{search:?}");
+        assert_eq!(search.status, Some(66));
+    }
+}
+
+#[test]
+fn a_flag_is_learnt_that_makes_the_replay_diverge_before_it_is_set() {
+    let desk = Desk::new();
+    desk.build("stop", STOP);
+    let recorded = desk.relive(["record", "-q", "--environment", "--learn", "./stop"]);
+    assert_eq!((recorded.status, &*recorded.stderr), (Some(0), ""));
+    for _ in 0..3 {
+        let replayed = desk.relive(["replay", "-q"]);
+        assert_eq!((replayed.status, &*replayed.stderr), (Some(0), ""));
+        assert!(recorded.stdout.ends_with(&replayed.stdout), "{replayed:?}");
+    }
+}
+
+fn search_team(flags: &[&str]) -> Run {
+    let desk = Desk::new();
+    desk.build_with("team", TEAM, &[&["-fopenmp"], flags].concat());
+    let recorded = desk.relive(["record", "-q", "--environment", "--learn", "./team"]);
+    assert_eq!((recorded.status, &*recorded.stderr), (Some(0), ""));
+    desk.relive(["races"])
+}
+
+#[test]
+fn what_openmp_orders_does_not_race_and_its_runtime_races_with_itself() {
+    let search = search_team(&[]);
+    assert_eq!(search.status, Some(0), "{search:?}");
+    assert!(search.stdout.starts_with("no data races\n"), "{search:?}");
+    // Two times an array that all threads write would be 160,000 bytes.
+    assert!(search.stderr.contains("with what is handed over by atomics"), "{search:?}");
+    let bytes = search.stderr.split("which accesses race for ").nth(1).and_then(|rest| rest.split(' ').next());
+    assert!(bytes.is_some_and(|bytes| bytes.parse::<u64>().unwrap() < 1000), "{search:?}");
+}
+
+#[test]
+fn what_openmp_does_not_order_is_a_certain_race() {
+    let search = search_team(&["-DRACING"]);
+    assert_eq!(search.status, Some(66), "{search:?}");
+    // The compiler reads it before the loop, too.
+    assert!(search.stdout.contains(" data race") && !search.stdout.contains("after the first"), "{search:?}");
+    assert!(search.stdout.contains("certain: the recording has no race before it"), "{search:?}");
+    assert!(search.stdout.contains("hits: 8 bytes"), "{search:?}");
 }

@@ -48,8 +48,8 @@ impl Progress<'_> {
         futex_wake(self.sequence, i32::MAX as u32);
     }
 
-    /// Sleeps until `reached` is at least `wanted`, `sleep_ms` milliseconds at a time at most. `goes_on` is asked after
-    /// each sleep that didn't bring it there; where it says no, this returns `false`.
+    /// Sleeps until `reached` is at least `wanted`, `sleep_ms` milliseconds at a time at most. `goes_on` is asked before
+    /// each sleep, and again behind one for which [`Progress::wake`] came in between; where it says no, this returns `false`.
     pub fn sleep_until(&self, wanted: u64, barrier: Barrier, sleep_ms: u32, goes_on: impl Fn() -> bool) -> bool {
         loop {
             let sequence = self.sequence.load(Ordering::SeqCst);
@@ -58,13 +58,10 @@ impl Progress<'_> {
             if self.reached.load(Ordering::Acquire) >= wanted {
                 return true;
             }
-            futex_wait(self.sequence, sequence, Some(sleep_ms));
-            if self.reached.load(Ordering::Acquire) >= wanted {
-                return true;
-            }
             if !goes_on() {
                 return false;
             }
+            futex_wait(self.sequence, sequence, Some(sleep_ms));
         }
     }
 }

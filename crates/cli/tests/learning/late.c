@@ -18,7 +18,7 @@ static volatile int flag;
 static void *late(void *argument)
 {
     long sum = 0;
-    for (long round = 0; round < 30000; round++) {
+    for (long round = 0; round < 10000; round++) {
         ALL
     }
     long looks = 0;

@@ -290,7 +290,7 @@ fn wait_until(
     wanted: u64,
     sooner: Sooner<'_>,
 ) -> bool {
-    let is_next = || sooner.is_next();
+    let is_next = || sooner.is_next() || sooner.passes(slot);
     if is_next() {
         return false;
     }
@@ -310,9 +310,12 @@ fn wait_until(
     own.wants.store(wanted, Ordering::Relaxed);
     own.state.store(state::WAITING, Ordering::Release);
     let sleep_ms = if sooner.follows.is_some() { LOOK_MS } else { SLEEP_MS };
+    let slept = core::cell::Cell::new(false);
     let reached = progress(slot, word).sleep_until(wanted, barrier(), sleep_ms, || {
-        report::end_without_launcher();
-        !is_next() && !sooner.passes(slot)
+        if slept.replace(true) {
+            report::end_without_launcher();
+        }
+        !is_next()
     });
     own.state.store(state::RUNNING, Ordering::Release);
     reached

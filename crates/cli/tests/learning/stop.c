@@ -1,0 +1,43 @@
+// A thread works until a flag tells it to stop, which is no atomic variable. Whoever sets the flag has
+// operations of its own before that, which a replay runs after all of the thread's that were recorded.
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static volatile char stop;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static long rounds;
+
+static void *work(void *argument)
+{
+    struct timeval now;
+    while (!stop) {
+        gettimeofday(&now, NULL);
+        pthread_mutex_lock(&mutex);
+        rounds++;
+        pthread_mutex_unlock(&mutex);
+        usleep(100);
+    }
+    return argument;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, work, NULL) != 0)
+        return 1;
+    for (int line = 0; line < 20; line++) {
+        usleep(500);
+        pthread_mutex_lock(&mutex);
+        printf("%d\n", line);
+        pthread_mutex_unlock(&mutex);
+    }
+    FILE *other = fopen("/dev/null", "w");
+    fprintf(other, "enough\n");
+    fclose(other);
+    stop = 1;
+    pthread_join(thread, NULL);
+    printf("%ld rounds\n", rounds);
+    return 0;
+}
