@@ -35,10 +35,11 @@ pub(crate) fn until_ordered(
 ) -> Result<()> {
     let again = |learnt: &Learnt, new| {
         if new > 0 && !quiet {
-            message::say(format_args!(
-                "{new} more accesses race or order others; recording again with {}",
-                learnt.count()
-            ));
+            let brought = match new {
+                1 => "1 more access races or orders others".to_owned(),
+                new => format!("{new} more accesses race or order others"),
+            };
+            message::say(format_args!("{brought}; recording again with {}", learnt.count()));
         }
         again(learnt)
     };

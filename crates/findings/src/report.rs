@@ -338,6 +338,9 @@ impl Report {
         races.sort_by_key(|race| (race.suppressed.is_some(), race.certainty));
         races.iter_mut().enumerate().for_each(|(index, race)| race.number = index + 1);
         let about_races = |rule: &suppressions::Rule| !matches!(rule.kind, suppressions::RuleKind::Other(_));
+        // Where nothing is shown nobody misses a name.
+        let advisers = if races.iter().any(|race| race.suppressed.is_none()) { &namers[..] } else { &[] };
+        let advice: BTreeSet<_> = advisers.iter().flat_map(naming::Namer::advice).collect();
         let unused = rules.iter().zip(used).filter(|(rule, used)| !used && about_races(rule));
         Self {
             races,
@@ -350,7 +353,7 @@ impl Report {
             complete: raw.complete,
             segments: raw.segments,
             unplaced: raw.unplaced,
-            advice: namers.iter().flat_map(naming::Namer::advice).collect::<BTreeSet<_>>().into_iter().collect(),
+            advice: advice.into_iter().collect(),
             unused: unused.map(|(rule, _)| format!("{rule} ({}:{})", rule.file, rule.line)).collect(),
         }
     }
