@@ -52,7 +52,7 @@ use relive_sys::syscall;
 use relive_sys::syscall::number::PRCTL;
 use relive_trace::control::flag;
 pub(crate) use second::is_worn;
-use state::State;
+use state::{Ordered, State};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -84,8 +84,8 @@ enum Act<'a> {
     Freed(Range<u64>),
     /// The program gave a thread a name.
     Named { thread: u32, name: Name },
-    /// An instruction that the recording orders accessed this address.
-    Hands { address: usize, code: &'static [u8] },
+    /// An instruction that the recording orders has accessed memory.
+    Hands(Ordered),
     /// The kernel read or wrote there for the program, or the recording did in its place.
     ByCall { written: bool, range: Range<u64> },
 }
@@ -143,9 +143,9 @@ pub fn follow_hands() -> bool {
     is_on() && State::get().follows_hands()
 }
 
-/// An instruction that the recording orders has accessed this address, and is in its turn: what it hands over counts.
-pub fn hands(address: usize, code: &'static [u8]) {
-    act(&Act::Hands { address, code });
+/// The instruction at `place`, which the recording orders, has accessed this address and is in its turn: what it hands over counts.
+pub fn hands(place: usize, code: &'static [u8], address: usize) {
+    act(&Act::Hands(Ordered { place, code, address }));
 }
 
 /// Whether an event of such a kind only tells others something, or what it is told lies in memory.

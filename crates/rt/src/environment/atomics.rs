@@ -47,8 +47,8 @@ pub(crate) struct Within {
     waited: (u32, u64),
     /// In a replay: what the instruction changes.
     object: Option<usize>,
-    /// Where it is looked for races: the address, and the instruction.
-    access: Option<(usize, &'static [u8])>,
+    /// Where races are looked for: the instruction's place, its bytes, and the address.
+    access: Option<(usize, &'static [u8], usize)>,
     /// The word at which it waits in the kernel, or wakes others.
     pub(super) word: Option<usize>,
 }
@@ -157,7 +157,7 @@ unsafe extern "C" fn enter(saved: *mut Saved) {
     if races::follow_hands()
         && let Some(thread) = taking_part()
     {
-        thread.within.access = Some((atomics::operand(saved), atomics::code(saved)));
+        thread.within.access = Some((atomics::place(saved), atomics::code(saved), atomics::operand(saved)));
     }
 }
 
@@ -223,8 +223,8 @@ fn complete() {
         && let Some(object) = thread.within.object.take()
     {
         // Still in its turn.
-        if let Some((address, code)) = thread.within.access.take() {
-            races::hands(address, code);
+        if let Some((place, code, address)) = thread.within.access.take() {
+            races::hands(place, code, address);
         }
         replay::leave(Kind::Atomic, &[object::cell(object)], false);
     }

@@ -25,6 +25,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use hands::Hands;
+pub(super) use hands::Ordered;
 use relive_accesses::Remembered;
 use relive_order::Kind;
 use relive_race::{Clock, Clocks, History, Line, Race, Touch, pieces};
@@ -189,7 +190,7 @@ impl State {
             }
             Act::Freed(range) => self.free(me, range),
             Act::Named { thread, name } => labels::set(*thread, *name),
-            Act::Hands { address, code } => self.hands(me, *address, code),
+            Act::Hands(instruction) => self.hands(me, instruction),
             Act::ByCall { written, range } => self.by_call(me, *written, range),
         }
     }

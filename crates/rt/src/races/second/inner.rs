@@ -20,10 +20,13 @@ impl Second {
     /// Whether OpenMP's runtime races with itself in memory of its own. That is told to nobody, so that what the program
     /// does behind it is no consequence.
     pub(super) fn is_of_openmp(&self, met: &Met) -> bool {
-        let accesses = met
-            .records
-            .iter()
-            .all(|record| self.records.get(record).is_some_and(|access| translation::is_of_openmp(access.stack[0])));
+        let accesses = met.records.iter().all(|record| {
+            // It may let the C library copy or clear.
+            let by = self.records.get(record).and_then(|Record { stack, .. }| {
+                if translation::is_of_runtime(stack[0]) { stacks::top(stack) } else { Some(stack[0]) }
+            });
+            by.is_some_and(translation::is_of_openmp)
+        });
         let allocated = || self.blocks.of(met.address()).and_then(|(_, block)| stacks::caller(&block.allocated.stack));
         accesses && allocated().is_some_and(translation::is_of_openmp)
     }

@@ -10,44 +10,69 @@
 //! Each of these edges is one of the second pass's, too, which has those of all other
 //! accesses to the variables besides: what it would tell races here.
 //!
+//! What the runtimes of OpenMP hand over by plain loads and stores alone, as the locks of
+//! one do from thread to thread, is a variable because they do: that they race in their own
+//! data is nothing that a program means.
+//!
 //! Apart from the edges of events because what these do hangs on the instruction.
 
 use super::{Pass, State};
 use crate::races::ledger::given;
+use crate::{runtime, translation};
 use alloc::collections::BTreeMap;
 use core::ops::Range;
 use relive_accesses::{Kind, named};
 use relive_race::{Variables, ranges};
 use relive_sys::lock::Lock;
+use relive_trace::control::flag;
 use relive_trace::races::{WATCH, word};
+
+/// An instruction that the recording orders.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::races) struct Ordered {
+    /// Where it stands.
+    pub(in crate::races) place: usize,
+    /// Its bytes.
+    pub(in crate::races) code: &'static [u8],
+    /// What it accesses.
+    pub(in crate::races) address: usize,
+}
 
 /// The variables, and what instructions do to them.
 pub(super) struct Hands {
     variables: Variables,
-    /// By their addresses.
-    instructions: Lock<BTreeMap<usize, Option<(Kind, u64)>>>,
+    /// By their places.
+    instructions: Lock<BTreeMap<usize, Option<Does>>>,
+}
+
+/// What an instruction does to the memory that it names.
+#[derive(Clone, Copy, Debug)]
+struct Does {
+    kind: Kind,
+    bytes: u64,
+    /// It is OpenMP's.
+    openmp: bool,
 }
 
 impl Hands {
-    /// What the launcher gave the first pass, if it did.
+    /// In a first pass over a recording that orders instructions, with the variables that the launcher knows by now.
     pub(super) fn given(pass: Pass) -> Option<Self> {
-        if pass != Pass::First {
+        if pass != Pass::First || !runtime::has_flag(flag::ATOMICS) {
             return None;
         }
         let mut variables = Variables::new();
         for record in given(WATCH).chunks_exact(word::COUNT).filter(|record| record[0] == word::VARIABLE) {
             ranges(record[1], record[2]).for_each(|range| variables.insert(range));
         }
-        (!variables.is_empty()).then(|| Self { variables, instructions: Lock::new(BTreeMap::new()) })
+        Some(Self { variables, instructions: Lock::new(BTreeMap::new()) })
     }
 
-    /// How an instruction accesses a variable at this address, and which bytes; if it does.
-    fn access(&self, address: usize, code: &[u8]) -> Option<(Kind, Range<u64>)> {
-        let known = *self.instructions.lock().entry(code.as_ptr().addr()).or_insert_with(|| named(code));
-        let (kind, bytes) = known?;
-        let range = address as u64..(address as u64).saturating_add(bytes);
-        self.variables.overlapping(range.clone()).next()?;
-        Some((kind, range))
+    /// What an instruction does.
+    fn does(&self, instruction: &Ordered) -> Option<Does> {
+        *self.instructions.lock().entry(instruction.place).or_insert_with(|| {
+            let openmp = translation::is_of_openmp(instruction.place as u64);
+            named(instruction.code).map(|(kind, bytes)| Does { kind, bytes, openmp })
+        })
     }
 }
 
@@ -56,10 +81,18 @@ impl State {
         self.hands.is_some()
     }
 
-    /// The thread's instruction `code` has accessed this address.
-    pub(super) fn hands(&self, me: u32, address: usize, code: &[u8]) {
+    /// The thread has made such an access.
+    pub(super) fn hands(&self, me: u32, instruction: &Ordered) {
         let Some(hands) = &self.hands else { return };
-        let Some((kind, range)) = hands.access(address, code) else { return };
+        let Some(Does { kind, bytes, openmp }) = hands.does(instruction) else { return };
+        let start = instruction.address as u64;
+        let range: Range<u64> = start..start.saturating_add(bytes);
+        if openmp && kind != Kind::Locked {
+            self.gather(|found| self.variable(word::VARIABLE, &range, found));
+        }
+        if hands.variables.overlapping(range.clone()).next().is_none() {
+            return;
+        }
         if kind != Kind::Read {
             self.hand_over(me);
             hands.variables.store(&self.clocks, me, range.clone());

@@ -30,7 +30,10 @@ pub(super) fn owner(race: &RawRace, modules: &[RawModule]) -> Option<Library> {
     let of = |address, names| is_of(address, names, modules);
     let allocated = race.block.as_ref().and_then(|block| block.allocated.stack.addresses.first());
     let is_own = |names| of(race.address, names) || allocated.is_some_and(|&by| of(by, names));
-    let by_openmp = |access: &RawAccess| access.stack.addresses.first().is_some_and(|&at| of(at, OPENMP));
+    // It may let the C library copy or clear.
+    let by_openmp = |access: &RawAccess| {
+        access.stack.addresses.iter().find(|&&at| !of(at, RUNTIME)).is_some_and(|&at| of(at, OPENMP))
+    };
     if race.accesses.iter().all(by_openmp) && is_own(OPENMP) {
         return Some(Library::OpenMp);
     }
@@ -116,6 +119,7 @@ mod tests {
         let is_own = |address, allocated, stacks| owner_of(address, allocated, stacks) == Some(Library::OpenMp);
         assert!(is_own(0x9000, Some(OPENMP + 8), [inner, inner]), "a team");
         assert!(is_own(OPENMP + 0x800, None, [inner, inner]), "its settings");
+        assert!(is_own(0x9000, Some(OPENMP + 8), [inner, &[LIBRARY, OPENMP, PROGRAM]]), "memset, called by it");
         assert!(!is_own(0x9000, Some(PROGRAM), [inner, inner]), "what a program copies by it");
         assert!(!is_own(0x9000, Some(OPENMP), [inner, outer]), "what it gave to the program");
         assert!(!is_own(0x9000, Some(OPENMP), [outer, outer]), "what a loop's threads do");
