@@ -184,6 +184,7 @@ impl<'m, H: Host> History<'m, H> {
             Lasts::Never => {}
             Lasts::Perhaps(reads) => {
                 if reads.lasts(line, segment.time(), cell.writes())
+                    && !self.is_freed(cell, bytes)
                     && self.lasting.begin(segment.thread(), open, |epoch| self.memory.all_know(epoch))
                 {
                     cell.set_lasting(true);
@@ -191,10 +192,21 @@ impl<'m, H: Host> History<'m, H> {
                 }
             }
             Lasts::Already => {
+                if self.is_freed(cell, bytes) {
+                    self.lasting.doubt(line);
+                }
                 self.lasting.go_on(segment.thread(), open);
                 cell.set_lasting(true);
             }
         }
+    }
+
+    /// Whether any of these bytes were given back. What reads them then does so once without knowing of it, and another time
+    /// knowing, which are two faults.
+    fn is_freed(&self, cell: &mut Held<'_>, bytes: u64) -> bool {
+        (0..cell.count())
+            .map(|index| self.entry(cell, index).load())
+            .any(|old| old.is_free() && old.written & bytes != 0)
     }
 
     /// The same, whatever the line remembers. By itself, so that what is simple is done in registers.

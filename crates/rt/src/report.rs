@@ -78,11 +78,6 @@ pub fn diverge(met: Met) -> ! {
     hold()
 }
 
-/// Whether a thread has met a divergence.
-pub fn has_diverged() -> bool {
-    runtime::divergence().claimed.load(Ordering::Acquire) != 0
-}
-
 /// Holds the calling thread until the process ends.
 pub fn hold() -> ! {
     static NEVER: AtomicU32 = AtomicU32::new(0);

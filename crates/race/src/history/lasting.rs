@@ -242,6 +242,18 @@ impl Lasting {
         add(&mut self.lines.lock(), thread, open);
     }
 
+    /// Of a line it is not known what reads that last meet there.
+    pub(super) fn doubt(&self, line: u64) {
+        self.doubt_in(&mut self.lines.lock().unsure, line);
+    }
+
+    fn doubt_in(&self, unsure: &mut BTreeSet<u64>, line: u64) {
+        if unsure.len() < UNSURE_MAX {
+            unsure.insert(line);
+        }
+        self.unsure.fetch_add(1, Relaxed);
+    }
+
     /// A segment writes bytes of a line, or gives them back. Under the lock of its cell. Whether any reads of it last still.
     pub(super) fn written(
         &self,
@@ -254,7 +266,7 @@ impl Lasting {
         self.meet(line, bytes, all_know, |last| {
             if last.thread == writer {
                 // Nobody races with oneself; but what is given back becomes another thing.
-                return if freed { Meets::Ends } else { Meets::Stays };
+                return if freed { Meets::Ends(clock.time_of(writer)) } else { Meets::Stays };
             }
             if clock.time_of(last.thread) >= last.until { Meets::Before } else { Meets::Unsure }
         })
@@ -283,18 +295,20 @@ impl Lasting {
                     return last.bytes != 0;
                 }
                 Meets::Unsure => {
-                    if unsure.len() < UNSURE_MAX {
-                        unsure.insert(line);
-                    }
-                    self.unsure.fetch_add(1, Relaxed);
+                    self.doubt_in(unsure, line);
+                    last.bytes = 0;
                 }
-                Meets::Ends => {}
+                Meets::Ends(_) => last.bytes &= !bytes,
             }
             if last.until == OPEN {
                 ended.entry(last.thread).or_default().push(line);
                 self.ends.fetch_add(1, Release);
+                // What is left of them the thread may have read in this segment, too.
+                if let Meets::Ends(time) = meets {
+                    last.until = time;
+                }
             }
-            false
+            last.bytes != 0
         });
         let some = !all.is_empty();
         if !some {
@@ -357,7 +371,8 @@ enum Meets {
     Before,
     /// It may have.
     Unsure,
-    Ends,
+    /// It is the thread's own, in this segment of its.
+    Ends(u64),
 }
 
 fn add(lines: &mut Lines, thread: u32, open: Open) {

@@ -138,3 +138,27 @@ fn reads_of_what_was_there_before_do_not_count() {
     let (found, races) = of(&[closed, vec![(0, What::Fresh(0..64)), (0, What::Write(0..8))]].concat());
     assert!(!races && !is_suspicious(&found));
 }
+
+#[test]
+fn what_the_reader_keeps_of_a_line_it_has_read_up_to_then() {
+    // It reads all bytes in this segment as well, of which the writer does not know, and gives the first ones back.
+    let gives = [
+        (0, What::Lock(0)),
+        (0, What::Unlock(0)),
+        (1, What::Read(0..8)),
+        (1, What::Free(0..4)),
+        (0, What::Write(4..8)),
+    ];
+    let (found, races) = of(&[reader(12), gives.to_vec()].concat());
+    assert!(races && is_suspicious(&found), "{:?}", found.races);
+}
+
+#[test]
+fn reads_of_what_was_given_back_do_not_last() {
+    // The reader knows of it only in the end: one more fault, of another kind.
+    let frees = [(0, What::Create(2)), (2, What::Lock(1)), (2, What::Free(0..8)), (2, What::Unlock(1))];
+    let knows = [(1, What::Lock(1)), (1, What::Unlock(1)), (1, What::Read(0..8))];
+    let (found, _) = of(&[reader(0), frees.to_vec(), reader(2)[2..].to_vec(), knows.to_vec()].concat());
+    let kinds = |kind| is_suspicious(&found) && found.races.iter().any(|race| race.kind == kind);
+    assert!(kinds(Kind::Freed) && kinds(Kind::UseAfterFree), "{:?}", found.races);
+}

@@ -29,10 +29,10 @@
 //! Apart from completing it, which others wait for.
 
 use super::end::past_the_end;
-use super::turn::{Follows, Sooner};
+use super::turn::{Follows, Past, Sooner};
 use super::{Replay, Rule, acting, deliver_before_event, turn};
 use crate::object::Cell;
-use crate::{races, report, runtime};
+use crate::{races, runtime};
 use core::sync::atomic::Ordering;
 use relive_order::Kind;
 use relive_trace::control::flag;
@@ -110,11 +110,11 @@ fn enter_recorded(kind: Kind, place: usize, or: Else<'_>) {
         }
         return;
     }
-    let passes = races::is_on() && (matches!(or, Else::Apart) || races::learns_nothing(kind));
-    let ahead = runtime::has_flag(flag::AHEAD) || races::is_on() && report::has_diverged();
-    let Some((time, follows)) = r.awaited(kind, if ahead { or } else { Else::Nothing }) else { return };
+    let nearest = if runtime::has_flag(flag::AHEAD) { or } else { Else::Nothing };
+    let Some((time, follows)) = r.awaited(kind, nearest) else { return };
     if time > r.safe && !r.goes_before_its_turn(kind, thread.index) {
-        let safe = turn::wait_for_time(slot, thread.index, time, Sooner { follows, passes });
+        let past = r.past(kind, or);
+        let safe = turn::wait_for_time(slot, thread.index, time, Sooner { follows, past });
         r.safe = r.safe.max(safe.unwrap_or(0));
     }
 }
@@ -166,6 +166,17 @@ impl Replay {
             None if kind == Kind::Atomic && runtime::has_flag(flag::ATOMICS_TELL) => self.locks.gap(),
             _ => 0,
         }
+    }
+
+    /// Whether the next event waits for a thread that has diverged.
+    fn past<'a>(&self, kind: Kind, or: Else<'a>) -> Past<'a> {
+        if !races::is_on() {
+            return Past::Never;
+        }
+        if matches!(or, Else::Apart) || races::learns_nothing(kind) {
+            return Past::Always;
+        }
+        self.awaited(kind, or).map_or(Past::Always, |(time, follows)| Past::Unless(time, follows))
     }
 
     /// Below which timestamp no other thread may have an event left when the next event runs, and what ends the wait for

@@ -87,11 +87,22 @@ impl Follows<'_> {
 pub struct Sooner<'a> {
     /// Its object says so.
     pub follows: Option<Follows<'a>>,
-    /// Threads that have diverged are not waited for: they have no further event.
-    pub passes: bool,
+    /// Whether it waits for threads that have diverged, and so have no further event.
+    pub past: Past<'a>,
 }
 
-const NEVER: Sooner<'static> = Sooner { follows: None, passes: false };
+/// When an event runs though a thread that has diverged would have had one before it.
+#[derive(Clone, Copy, Debug)]
+pub enum Past<'a> {
+    /// Not at all.
+    Never,
+    /// If that one's next event would have had at least this timestamp, or the object says that none of it came in between.
+    Unless(u64, Option<Follows<'a>>),
+    /// Whatever it was.
+    Always,
+}
+
+const NEVER: Sooner<'static> = Sooner { follows: None, past: Past::Never };
 
 impl Sooner<'_> {
     fn is_next(&self) -> bool {
@@ -99,7 +110,14 @@ impl Sooner<'_> {
     }
 
     fn passes(&self, slot: &TurnSlot) -> bool {
-        self.passes && slot.state.load(Ordering::Acquire) == state::DIVERGED
+        match self.past {
+            Past::Never => false,
+            _ if slot.state.load(Ordering::Acquire) != state::DIVERGED => false,
+            Past::Unless(time, follows) => {
+                slot.awaited.next.load(Ordering::Acquire) >= time || follows.is_some_and(|follows| follows.is_next())
+            }
+            Past::Always => true,
+        }
     }
 }
 
