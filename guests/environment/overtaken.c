@@ -1,7 +1,9 @@
 // Threads that are ordered by an atomic variable alone, which is under test: a replay makes each call of the recording,
 // and writes something else. The one that sleeps comes last in a recording and first in a replay, where sleeps take no time.
 //
-// usage: overtaken FILE|-
+// usage: overtaken FILE|- [at]
+//
+// With `at` it writes at a place of the file, and then says that it did.
 
 #include "../transcript.h"
 #include <fcntl.h>
@@ -39,6 +41,12 @@ int main(int argc, char **argv)
     must(pthread_join(threads[1], NULL));
     char line[] = "? was first\n";
     line[0] = (char)first;
+    if (argc > 2) {
+        must_be(pwrite(out, line, sizeof line - 1, 7) == sizeof line - 1);
+        must_be(pwrite(out, line, sizeof line - 1, 99) == sizeof line - 1);
+        must_be(write(1, "done\n", 5) == 5);
+        return 3;
+    }
     must_be(write(out, line, sizeof line - 1) == sizeof line - 1);
     return 0;
 }

@@ -7,7 +7,7 @@ use crate::pack;
 use crate::races;
 use anyhow::{Result, bail};
 use relive_session::gdb::Debugger;
-use relive_session::replay::{Allow, Ending, Meeting, Note, Replayed, Replayer};
+use relive_session::replay::{Allow, Ending, Meeting, Note, Passed, Replayed, Replayer};
 use relive_session::report::Report;
 use relive_session::signals;
 use relive_session::supervise::Outcome;
@@ -76,7 +76,21 @@ fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> 
         replayed = replayer.run_again(&rule, &replayed, output.map(|tap| tap as &mut (dyn Write + Send)))?;
     }
     note_learning(&replayed, options);
+    if let Some(passed) = &replayed.passed {
+        tell_passed(passed);
+    }
     Ok(replayed.ending)
+}
+
+/// Not an end: the replay takes nothing from what it wrote.
+fn tell_passed(Passed { report, count }: &Passed) {
+    let more = match count - 1 {
+        0 => String::new(),
+        1 => ", and another time".to_owned(),
+        more => format!(", and {more} more times"),
+    };
+    message::say(format_args!("{}{more}; the replay went on", report.headline));
+    message::say(format_args!("likely cause: {}", report.likely));
 }
 
 fn note_learning(replayed: &Replayed, options: &ReplayArgs) {
@@ -216,6 +230,7 @@ fn debug(replayer: &Replayer, meeting: Option<&Meeting>, options: &ReplayArgs) -
     let debugger = Debugger { meeting, commands: &options.gdb_command, batch: options.gdb_batch };
     let outcome = replayer.debug(&debugger, |note| match note {
         Note::Diverged(report) => tell(replayer, &report),
+        Note::Passed(report) => message::say(format_args!("{}; the replay goes on", report.headline)),
         Note::RecordingEnds(outcome) => tell_end(replayer, outcome),
     })?;
     Ok(outcome.exit_status())

@@ -9,9 +9,11 @@ use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_order::Kind;
 use relive_sys::syscall;
-use relive_trace::control::cause;
+use relive_trace::control::{Divergence, cause, claim};
 
 const STDERR: u32 = 2;
+/// A second, in the steps of [`pass`].
+const WORDING_MAX: u32 = 50;
 
 struct Line {
     bytes: [u8; 400],
@@ -62,20 +64,46 @@ pub struct Met {
 pub fn diverge(met: Met) -> ! {
     races::waits();
     replay::stands();
-    let d = runtime::divergence();
-    if d.claimed.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-        d.cause.store(met.cause, Ordering::Relaxed);
-        d.thread.store(met.thread, Ordering::Relaxed);
-        d.did.store(met.did.map_or(0, |k| k as u32), Ordering::Relaxed);
-        d.event.store(met.event, Ordering::Relaxed);
-        d.expected.store(met.expected, Ordering::Relaxed);
-        d.found.store(met.found, Ordering::Relaxed);
-        d.place.store(met.place as u64, Ordering::Relaxed);
-        d.object.store(met.object as u64, Ordering::Relaxed);
-        d.claimed.store(2, Ordering::Release);
+    if met.claim(&runtime::session().divergence) {
         runtime::ring();
     }
     hold()
+}
+
+/// Notes a divergence behind which the replay goes on. The first one waits until the launcher has put it into words, for
+/// which the process must live; not for long, as the launcher may have other cares.
+pub fn pass(met: Met) {
+    let session = runtime::session();
+    session.passed_count.fetch_add(1, Ordering::Relaxed);
+    if !met.claim(&session.passed) {
+        return;
+    }
+    for _ in 0..WORDING_MAX {
+        syscall::futex_wait(&session.passed.claimed, claim::COMPLETE, Some(20));
+        if session.passed.claimed.load(Ordering::Acquire) != claim::COMPLETE {
+            return;
+        }
+        end_without_launcher();
+    }
+}
+
+impl Met {
+    /// Writes it where the launcher looks, unless an earlier one stands there.
+    fn claim(&self, to: &Divergence) -> bool {
+        if to.claimed.compare_exchange(claim::FREE, claim::BEGUN, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        to.cause.store(self.cause, Ordering::Relaxed);
+        to.thread.store(self.thread, Ordering::Relaxed);
+        to.did.store(self.did.map_or(0, |k| k as u32), Ordering::Relaxed);
+        to.event.store(self.event, Ordering::Relaxed);
+        to.expected.store(self.expected, Ordering::Relaxed);
+        to.found.store(self.found, Ordering::Relaxed);
+        to.place.store(self.place as u64, Ordering::Relaxed);
+        to.object.store(self.object as u64, Ordering::Relaxed);
+        to.claimed.store(claim::COMPLETE, Ordering::Release);
+        true
+    }
 }
 
 /// Holds the calling thread until the process ends.

@@ -8,7 +8,7 @@ use crate::handed;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use relive_sys::{barrier, syscall, tls, valgrind};
-use relive_trace::control::{CONTROL_MAGIC, Control, Divergence, IN_USE, ProcessSlot, TurnSlot, flag, mode};
+use relive_trace::control::{CONTROL_MAGIC, Control, IN_USE, ProcessSlot, TurnSlot, flag, mode};
 use relive_trace::layout::FORMAT_VERSION;
 use relive_trace::plan::{PLAN_MAGIC, PlanHeader, PlanProcess, PlanThread};
 
@@ -86,11 +86,6 @@ pub fn set_process(index: u32) {
 /// This image's slot in the control memory.
 pub fn process_slot() -> &'static ProcessSlot {
     &session().processes[SLOT.load(Ordering::Relaxed) as usize]
-}
-
-/// Where a divergence is reported.
-pub fn divergence() -> &'static Divergence {
-    &session().divergence
 }
 
 /// The session's folder for what is found of races.

@@ -47,6 +47,7 @@ mod error;
 mod known;
 mod learning;
 mod meeting;
+mod passing;
 mod progress;
 mod races;
 mod recorded;
@@ -59,6 +60,7 @@ pub use error::ReplayError;
 pub use known::{KnownRace, KnownRaces};
 pub use learning::{NotLearnt, Rule};
 pub use meeting::{MeetError, Meeting};
+pub use passing::Passed;
 pub use progress::Progress;
 pub use races::{Besides, Hunt, Pass};
 pub(crate) use recorded::Recorded;
@@ -128,6 +130,8 @@ pub struct Replayed {
     shown: [u64; 2],
     /// How it ended.
     pub ending: Ending,
+    /// Where it went on although it was not as recorded.
+    pub passed: Option<Passed>,
     /// Why what it learnt could not be kept, if so.
     pub not_learnt: Option<NotLearnt>,
 }
@@ -275,14 +279,14 @@ impl Replayer {
         self.progress.set(Some(Arc::clone(&shared)));
         let stdout = child.stdout.take();
         let leader = Watched::new(child)?;
-        let ending = thread::scope(|scope| {
+        let (ending, passed) = thread::scope(|scope| {
             if let Some((from, to)) = stdout.zip(output) {
                 scope.spawn(move || pass_on(from, to));
             }
-            let run = Run { replayer: self, shared: &shared, watched: &leader, held: &held, service: &service, rule };
+            let run = Run::new(self, &shared, &leader, &held, &service, rule);
             let ending = run.to_the_end();
             kill_all(&shared);
-            ending
+            (ending, run.passed())
         });
         self.progress.set(None);
         let ending = ending?;
@@ -295,7 +299,7 @@ impl Replayer {
         drop(service);
         rule.clean();
         let shown = shared.control().output_bytes.each_ref().map(|bytes| bytes.load(Relaxed));
-        Ok(Replayed { shown, ending, not_learnt })
+        Ok(Replayed { shown, ending, passed, not_learnt })
     }
 
     /// How far its replays have come.

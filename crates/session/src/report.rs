@@ -9,7 +9,7 @@ use crate::signals;
 use crate::supervise::Outcome;
 use crate::watch::Stuck;
 use relive_order::Kind;
-use relive_trace::control::{TurnSlot, cause, turn};
+use relive_trace::control::{Divergence, TurnSlot, cause, turn};
 use relive_trace::record::instruction;
 use relive_trace::recording::Recording;
 use std::collections::BTreeMap;
@@ -60,9 +60,8 @@ impl<'a> Scene<'a> {
         Self { recording, shared, derived, names: recorded, places: BTreeMap::new() }
     }
 
-    /// The divergence that a process reported.
-    pub(crate) fn reported(mut self) -> Report {
-        let d = &self.shared.control().divergence;
+    /// A divergence that a process reported.
+    pub(crate) fn reported(mut self, d: &Divergence) -> Report {
         let (thread, event) = (d.thread.load(Relaxed), d.event.load(Relaxed));
         let (expected, found) = (d.expected.load(Relaxed), d.found.load(Relaxed));
         let did = kind_name(d.did.load(Relaxed));
@@ -109,6 +108,10 @@ impl<'a> Scene<'a> {
             cause::OUTPUT => {
                 (format!("after event {event} of {total}: it writes other bytes than in the recording"), NOT_RECORDED)
             }
+            cause::PASSED => (
+                format!("after event {event} of {total}: it writes other bytes to a file than in the recording"),
+                "another thread fills what it writes meanwhile, or a data race",
+            ),
             cause::SHARED => (
                 format!("event {number} of {total}: it shares writable memory with the processes that it makes"),
                 "none: such a process can't be replayed alone; leave out --process",
@@ -119,7 +122,7 @@ impl<'a> Scene<'a> {
             ),
             _ => (format!("event {number} of {total}: its recorded stream is damaged"), "a bug in relive"),
         };
-        let of_call = matches!(d.cause.load(Relaxed), cause::CALL | cause::OUTPUT);
+        let of_call = matches!(d.cause.load(Relaxed), cause::CALL | cause::OUTPUT | cause::PASSED);
         let place = self.met_at(thread, d.place.load(Relaxed), of_call);
         self.finish(thread, &what, place, likely.to_owned())
     }

@@ -9,7 +9,7 @@ use crate::limits;
 use crate::processes;
 use crate::shared::Shared;
 use crate::survey;
-use relive_trace::control::{IN_USE, ProcessSlot};
+use relive_trace::control::{IN_USE, ProcessSlot, claim};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::futex;
 use std::collections::BTreeMap;
@@ -24,8 +24,6 @@ use std::time::{Duration, Instant};
 
 /// How often the slots are looked through for dead processes, however often the doorbell rings.
 const ROUND: Duration = Duration::from_millis(500);
-/// Value of `Divergence::claimed` once the report is complete.
-const CLAIM_COMPLETE: u32 = 2;
 /// For failures without a number of their own.
 const EIO: i32 = 5;
 
@@ -103,7 +101,7 @@ impl Work {
                 }
             }
             survey::answer(&control.survey);
-            let told = control.divergence.claimed.load(Acquire) == CLAIM_COMPLETE || limits::is_reached(control);
+            let told = control.divergence.claimed.load(Acquire) == claim::COMPLETE || limits::is_reached(control);
             if !alarmed && told {
                 alarmed = rustix::io::write(&self.alarm, &1u64.to_ne_bytes()).is_ok();
             }

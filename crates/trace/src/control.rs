@@ -206,6 +206,10 @@ pub struct Control {
     pub told: [[u64; 2]; TOLD_MAX],
     /// The first divergence that a process met.
     pub divergence: Divergence,
+    /// The first one that the replay went on behind, and how many there were.
+    pub passed: Divergence,
+    /// See there.
+    pub passed_count: AtomicU64,
     /// Who records now.
     pub processes: [ProcessSlot; PROCESS_SLOTS],
     /// Clocks of process-shared objects.
@@ -422,13 +426,27 @@ pub mod cause {
     pub const SHARED: u32 = 12;
     /// The program gives away other bytes by a call than in the recording.
     pub const OUTPUT: u32 = 13;
+    /// Likewise, by a call behind which the replay goes on.
+    pub const PASSED: u32 = 14;
+}
+
+/// Values of [`Divergence::claimed`].
+pub mod claim {
+    /// Nobody met one.
+    pub const FREE: u32 = 0;
+    /// It is being written.
+    pub const BEGUN: u32 = 1;
+    /// It is complete.
+    pub const COMPLETE: u32 = 2;
+    /// The launcher has put it into words, for which the process had to live.
+    pub const WORDED: u32 = 3;
 }
 
 /// The first divergence of a replay; the process that met it waits for the launcher's verdict.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Divergence {
-    /// 0 free, 1 being written, 2 complete.
+    /// One of [`claim`].
     pub claimed: AtomicU32,
     /// One of [`cause`].
     pub cause: AtomicU32,

@@ -70,7 +70,12 @@ fn session_output(fd: u32) -> u8 {
 
 /// Whether a call gives away what it finds in the program's memory, and may do so to the session's output.
 pub(super) const fn writes(number: usize) -> bool {
-    matches!(number, WRITE | PWRITE64 | WRITEV | SENDTO | SENDMSG | PWRITEV | PWRITEV2)
+    matches!(number, WRITE | WRITEV | SENDTO | SENDMSG) || writes_at_a_place(number)
+}
+
+/// Likewise, where in the file the call says.
+const fn writes_at_a_place(number: usize) -> bool {
+    matches!(number, PWRITE64 | PWRITEV | PWRITEV2)
 }
 
 /// After a call of the program that succeeded or failed as recorded: which descriptors are the session's output from here on.

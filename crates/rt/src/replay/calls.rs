@@ -178,14 +178,16 @@ pub fn diverge(number: usize) -> ! {
     report::diverge(Met { cause: cause::CALL, thread, did: None, event, expected, found, place, object: 0 })
 }
 
-/// The program gives away other bytes by its present call, of which these are the check values.
+/// The program gives away other bytes by its present call, of which these are the check values. If `passes`, the
+/// replay goes on behind it.
 #[cold]
-pub fn gives_other_bytes(recorded: u32, found: u32) -> ! {
+pub fn gives_other_bytes(recorded: u32, found: u32, passes: bool) {
     let thread = acting();
     let (index, event) = (thread.index, thread.replay.events);
     let (expected, found) = (u64::from(recorded), u64::from(found));
-    let (cause, place) = (cause::OUTPUT, trampoline::caller());
-    report::diverge(Met { cause, thread: index, did: None, event, expected, found, place, object: 0 })
+    let (cause, place) = (if passes { cause::PASSED } else { cause::OUTPUT }, trampoline::caller());
+    let met = Met { cause, thread: index, did: None, event, expected, found, place, object: 0 };
+    if passes { report::pass(met) } else { report::diverge(met) }
 }
 
 /// Memory can't be had where the recording had it.

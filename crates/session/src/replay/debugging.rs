@@ -28,6 +28,8 @@ use std::time::Duration;
 pub enum Note {
     /// The replay went another way.
     Diverged(Box<Report>),
+    /// It was not as recorded, and goes on.
+    Passed(Box<Report>),
     /// Every recorded event has run; the process had been killed here.
     RecordingEnds(Option<Outcome>),
 }
@@ -54,8 +56,7 @@ impl Replayer {
         let mut command = gdb::command(&launch, &executable, root.map(Packed::root), script.as_deref(), debugger);
         let _limit = launch.start.as_ref().map(|start| Limit::enter(start.stack));
         let watched = Watched::new(held.released(|| command.spawn()).map_err(ReplayError::Gdb)?)?;
-        let run =
-            Run { replayer: self, shared: &shared, watched: &watched, held: &held, service: &service, rule: &rule };
+        let run = Run::new(self, &shared, &watched, &held, &service, &rule);
         let outcome = until_gdb_ends(&run, 0, &mut tell)?;
         kill_all(&shared);
         Ok(outcome)
@@ -74,7 +75,7 @@ impl Replayer {
         let script = script(&shared, debugger, "continue")?;
         let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt)?;
         let root = Watched::new(self.start(&shared, &held, false)?)?;
-        let run = Run { replayer: self, shared: &shared, watched: &root, held: &held, service: &service, rule: &rule };
+        let run = Run::new(self, &shared, &root, &held, &service, &rule);
         let outcome = if let Some(note) = until_it_waits(&run)? {
             tell(note);
             Outcome::Exited(DIVERGED)
@@ -135,7 +136,9 @@ fn until_it_waits(run: &Run<'_>) -> Result<Option<Note>, ReplayError> {
                 let report = run.recorded().map(|recorded| scene().ended(recorded, found));
                 return Ok(Some(report.map_or(Note::RecordingEnds(None), |report| Note::Diverged(Box::new(report)))));
             }
-            Woken::Alarm => return Ok(Some(Note::Diverged(Box::new(scene().reported())))),
+            Woken::Alarm => {
+                return Ok(Some(Note::Diverged(Box::new(scene().reported(&run.shared.control().divergence)))));
+            }
             Woken::Tick => {
                 if let Some(stuck) = run.stuck(&mut watch) {
                     return Ok(Some(Note::Diverged(Box::new(scene().stuck(stuck)))));
@@ -153,9 +156,12 @@ fn until_gdb_ends(run: &Run<'_>, thread: u32, tell: &mut dyn FnMut(Note)) -> Res
     loop {
         let alarm = (!told).then(|| run.service.alarm());
         let waits = run.shared.control().debugger.load(Acquire) == word::WANTED;
+        if let Some(report) = run.hear() {
+            tell(Note::Passed(Box::new(report.clone())));
+        }
         let note = match run.watched.wait(run.held, alarm, (!told || waits).then_some(TICK))? {
             Woken::Ended(outcome) => return Ok(outcome),
-            Woken::Alarm => Some(Note::Diverged(Box::new(run.scene().reported()))),
+            Woken::Alarm => Some(Note::Diverged(Box::new(run.scene().reported(&run.shared.control().divergence)))),
             Woken::Tick if waits => {
                 let_go_if_traced(run.shared, thread);
                 None

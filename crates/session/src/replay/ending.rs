@@ -4,9 +4,10 @@ use super::{
     BTreeSet, Duration, End, Held, Instant, Outcome, Proc, Replayer, Report, Rule, Scene, Service, Shared, Signal,
     Stuck, TICK, Verdict, Watch, Watched, Woken, io, processes, processes_of,
 };
-use relive_trace::control::{IN_USE, TurnSlot, cause, flag, turn};
+use relive_trace::control::{IN_USE, TurnSlot, cause, claim, flag, turn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use std::cell::OnceCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// How a replay ended.
@@ -57,6 +58,20 @@ pub(super) struct Run<'a> {
     pub(super) held: &'a Held,
     pub(super) service: &'a Service,
     pub(super) rule: &'a Rule,
+    pub(super) passed: OnceCell<Report>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        replayer: &'a Replayer,
+        shared: &'a Shared,
+        watched: &'a Watched,
+        held: &'a Held,
+        service: &'a Service,
+        rule: &'a Rule,
+    ) -> Self {
+        Self { replayer, shared, watched, held, service, rule, passed: OnceCell::new() }
+    }
 }
 
 impl Run<'_> {
@@ -158,7 +173,7 @@ impl Run<'_> {
         if let Some(unread) = self.unread() {
             return unread;
         }
-        let alarmed = || self.shared.control().divergence.claimed.load(Acquire) == 2;
+        let alarmed = || self.shared.control().divergence.claimed.load(Acquire) == claim::COMPLETE;
         while self.others_live() && !alarmed() {
             if let Some(unread) = self.unread() {
                 return unread;
@@ -203,6 +218,7 @@ impl Run<'_> {
     }
 
     fn look(&self, watch: &mut Watch) -> Option<Ending> {
+        self.hear();
         let now = Instant::now();
         let turns = self.shared.turns();
         let verdict = watch.look(turns, &Proc, now);
@@ -299,7 +315,7 @@ impl Run<'_> {
         let process = self.replayer.recording().process_of(met.thread.load(Acquire));
         match process.filter(|_| met.cause.load(Acquire) == cause::SHARED) {
             Some(process) => Ending::Shares { process: process.index },
-            None => diverged(self.scene().reported()),
+            None => diverged(self.scene().reported(met)),
         }
     }
 

@@ -1,0 +1,52 @@
+//! Replays in which a program writes other bytes than it did: threads that are ordered by what was not recorded.
+//!
+//! Apart from the recordings with their environment, which give the same again.
+
+#[path = "environment/guest.rs"]
+mod guest;
+#[path = "trial/timed.rs"]
+mod timed;
+
+use guest::guest;
+use std::process::Command;
+use std::time::Duration;
+use timed::{RELIVE, TOOL_FAILED, run};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_replay_that_writes_something_else_diverges() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let program = guest(scratch.path(), "overtaken");
+    for (to, shown) in [("-", "c was first\n"), ("file", "")] {
+        let trace = scratch.path().join(format!("trace{to}"));
+        let mut record = Command::new(RELIVE);
+        record.args(["record", "--environment", "-o"]).arg(&trace).arg(&program).arg(to).current_dir(&scratch);
+        assert_eq!(run(&mut record, LIMIT).expect_code(0).text(), shown);
+        for _ in 0..2 {
+            let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(TOOL_FAILED);
+            let said = replayed.stderr.lines().next().expect("a report");
+            assert!(said.contains("it writes other bytes than in the recording, at "), "{said}");
+            assert!(said.ends_with("overtaken.c:50 (main)"), "{said}");
+            assert_eq!(replayed.text(), "", "what the recording did not say is not shown as its words");
+        }
+    }
+}
+
+#[test]
+fn a_replay_goes_on_behind_a_write_of_something_else_at_a_place_of_a_file() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let program = guest(scratch.path(), "overtaken");
+    let trace = scratch.path().join("trace");
+    let mut record = Command::new(RELIVE);
+    record.args(["record", "--environment", "-o"]).arg(&trace).arg(&program).args(["file", "at"]).current_dir(&scratch);
+    assert_eq!(run(&mut record, LIMIT).expect_code(3).text(), "done\n");
+    for _ in 0..2 {
+        let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(3);
+        assert_eq!(replayed.text(), "done\n");
+        let said: Vec<&str> = replayed.stderr.lines().collect();
+        assert!(said[0].contains("it writes other bytes to a file than in the recording, at "), "{said:?}");
+        assert!(said[0].ends_with("overtaken.c:45 (main), and another time; the replay went on"), "{said:?}");
+        assert_eq!(said.len(), 2, "{said:?}");
+    }
+}
