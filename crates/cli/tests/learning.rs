@@ -10,6 +10,7 @@ mod desk;
 
 use desk::{Desk, Run};
 
+const APART: &str = include_str!("learning/apart.c");
 const LATE: &str = include_str!("learning/late.c");
 const STOP: &str = include_str!("learning/stop.c");
 const TEAM: &str = include_str!("learning/team.c");
@@ -71,6 +72,18 @@ fn a_flag_is_learnt_that_makes_the_replay_diverge_before_it_is_set() {
         let replayed = desk.relive(["replay", "-q"]);
         assert_eq!((replayed.status, &*replayed.stderr), (Some(0), ""));
         assert!(recorded.stdout.ends_with(&replayed.stdout), "{replayed:?}");
+    }
+}
+
+#[test]
+fn the_order_of_threads_with_many_objects_each_is_learnt() {
+    let desk = Desk::new();
+    desk.build("apart", APART);
+    assert_eq!(desk.relive(["record", "-q", "--level", "atomics", "./apart"]).status, Some(0));
+    for _ in 0..2 {
+        let replayed = desk.relive(["replay"]);
+        assert_eq!((replayed.status, &*replayed.stdout, &*replayed.stderr), (Some(0), "counted\n", ""));
+        assert!(desk.latest().join("derived.order").is_file());
     }
 }
 

@@ -40,7 +40,13 @@ pub const IN_MUTEX: usize = 24;
 /// The clock of the object at `address` in the table. Objects may share one, unless races are looked for.
 #[inline]
 pub fn cell(address: usize) -> &'static Cell {
-    exact::of(address).unwrap_or_else(|| hashed(address))
+    exactly(address).unwrap_or_else(|| hashed(address))
+}
+
+/// Likewise where it is nobody else's: while races are looked for.
+#[inline]
+pub fn exactly(address: usize) -> Option<&'static Cell> {
+    exact::of(address)
 }
 
 /// Which object has this clock; where several share it, or several processes, a number that is nobody else's.

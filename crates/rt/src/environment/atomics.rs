@@ -226,8 +226,15 @@ fn complete() {
         if let Some((place, code, address)) = thread.within.access.take() {
             races::hands(place, code, address);
         }
-        replay::leave(Kind::Atomic, &[object::cell(object)], false);
+        replay::leave(Kind::Atomic, &[cell(object)], false);
     }
+}
+
+/// The clock of an object in a replay. Objects share one that did so in the recording, and no others: what it says of those
+/// that do not, a replay may come to in another order, and would learn that one.
+fn cell(object: usize) -> &'static Cell {
+    // SAFETY: only recordings take them.
+    object::exactly(object).unwrap_or_else(|| unsafe { TABLE[clock_of(object)].unguarded() })
 }
 
 /// A thread has met a fault at `place`: the instruction that it is in. If that is one of these, its event is over.

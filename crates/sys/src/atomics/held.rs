@@ -42,6 +42,15 @@ impl<T> Held<T> {
         self.value.get()
     }
 
+    /// What it guards, where nobody ever takes it.
+    ///
+    /// # Safety
+    /// Nobody may hold it, now or while the reference is used.
+    pub unsafe fn unguarded(&self) -> &T {
+        // SAFETY: the caller's promise: who changes the value is a holder.
+        unsafe { &*self.value.get() }
+    }
+
     /// Whether somebody has it.
     pub fn is_taken(&self) -> bool {
         self.state.load(Ordering::Relaxed) != FREE
