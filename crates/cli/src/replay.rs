@@ -63,10 +63,16 @@ fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> 
             (Some(tap), replayed)
         }
     };
-    if let (true, Ending::Diverged(report)) = (loose, &replayed.ending) {
+    // What a learnt order writes was the same by timestamps when it was learnt, or was other there, too.
+    let report = match (&replayed.ending, &replayed.passed) {
+        (Ending::Diverged(report), _) => Some((report, &report.stands[..])),
+        (_, Some(passed)) if !derived => Some((&passed.report, &[][..])),
+        _ => None,
+    };
+    if let (true, Some((report, stands))) = (loose, report) {
         let how = if derived { "by the learnt order" } else { "in which threads wait for little" };
         message::say(format_args!("the replay {how} diverged: {}", report.headline));
-        for stand in &report.stands {
+        for stand in stands {
             message::say(format_args!("  {stand}"));
         }
         message::say("trying again by timestamps");

@@ -41,10 +41,19 @@ fn a_replay_goes_on_behind_a_write_of_something_else_at_a_place_of_a_file() {
     let mut record = Command::new(RELIVE);
     record.args(["record", "--environment", "-o"]).arg(&trace).arg(&program).args(["file", "at"]).current_dir(&scratch);
     assert_eq!(run(&mut record, LIMIT).expect_code(3).text(), "done\n");
-    for _ in 0..2 {
+    for number in 1..=3 {
         let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(3);
         assert_eq!(replayed.text(), "done\n");
         let said: Vec<&str> = replayed.stderr.lines().collect();
+        // The first replay is made again by timestamps, which may give what was written.
+        let (again, said) = said.split_at(if number == 1 { 2 } else { 0 });
+        if let [first, second] = again {
+            assert!(
+                first.starts_with("relive: the replay in which threads wait for little diverged: thread 0, "),
+                "{first}"
+            );
+            assert_eq!(*second, "relive: trying again by timestamps");
+        }
         assert!(said[0].contains("it writes other bytes to a file than in the recording, at "), "{said:?}");
         assert!(said[0].ends_with("overtaken.c:45 (main), and another time; the replay went on"), "{said:?}");
         assert_eq!(said.len(), 2, "{said:?}");

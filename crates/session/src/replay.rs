@@ -233,9 +233,9 @@ impl Replayer {
         matches!(rule, Rule::Learn(_)) && self.recording.manifest.environment_recorded
     }
 
-    /// Replays by timestamps what diverged by `rule`, a looser one. If that comes to its end, later replays need not try a
-    /// learnt order again; where there was none yet, it is learnt now. Where the environment is recorded, what the first
-    /// attempt has shown is not shown again.
+    /// Replays by timestamps what diverged by `rule`, a looser one, or wrote other bytes and went on. If that comes to its
+    /// end, later replays need not try a learnt order again, unless it wrote other bytes, too; where there was none yet, it is
+    /// learnt now. Where the environment is recorded, what the first attempt has shown is not shown again.
     ///
     /// # Errors
     /// As [`Replayer::run`].
@@ -247,7 +247,8 @@ impl Replayer {
     ) -> Result<Replayed, ReplayError> {
         let again = if rule.is_derived() { Rule::Reference } else { Rule::learn(&self.folder) };
         let replayed = self.attempt(&again, Attempt { shown: before.shown, goes_ahead: false }, output)?;
-        if rule.is_derived() && matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
+        let is_refuted = rule.is_derived() || before.passed.is_some() && replayed.passed.is_none();
+        if is_refuted && matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
             DerivedOrder::refute(&self.folder, &self.recording);
         }
         Ok(replayed)

@@ -23,7 +23,7 @@ pub struct Site {
     pub length: u8,
     /// Of the room for a jump: so many bytes before the instruction, and so many from it on; none if there is no room.
     pub room: [u8; 2],
-    /// It lies in the room of the one before: that one's piece leads to its own, and nothing else does.
+    /// It lies in the room of the one before, or right behind: that one's piece leads to its own, and nothing else does.
     pub covered: bool,
     /// A thread waits by it for another one, in a loop.
     pub spins: bool,
@@ -49,11 +49,13 @@ impl Site {
         self.place as usize + usize::from(self.room[1].max(self.length))
     }
 
-    /// What is changed, a jump or a trap. Of one that is covered, what the one before has changed.
+    /// What is changed, a jump or a trap: nothing may come into it behind its first byte. To one that is covered nothing may come
+    /// at all.
     fn span(self) -> [usize; 2] {
         let place = self.place as usize;
         match self.room {
             [_, 0] => [place, place + TRAP_BYTES],
+            _ if self.covered => [place - 1, self.end()],
             _ => [self.start(), self.end()],
         }
     }
@@ -101,16 +103,18 @@ pub fn at(
     }
 }
 
-/// Joins those that lie in another one's room to it, and takes their room from those that meet otherwise. `sites` are in
-/// ascending order.
+/// Joins those that lie in another one's room to it, and those right behind that have none; takes their room from those that
+/// meet otherwise. `sites` are in ascending order.
 pub fn join(sites: &mut [Site]) {
     for index in 1..sites.len() {
         let before = sites[index - 1];
         let own = &mut sites[index];
-        if before.end() > own.place as usize {
+        let is_behind = before.end() == own.place as usize && before.room[1] != 0;
+        let meets = before.end() > own.start();
+        if before.end() > own.place as usize || is_behind && (meets || own.room[1] == 0) {
             let rest = before.end() - own.place as usize;
             (own.room, own.covered) = ([0, own.length.max(rest as u8)], true);
-        } else if before.end() > own.start() {
+        } else if meets {
             *own = own.as_trap();
         }
     }
@@ -127,19 +131,16 @@ pub fn settle(code: &[u8], sites: &mut [Site], mut is_none: impl FnMut(usize) ->
         }
         let part = &mut sites[first..behind];
         let mut found = entered(code, part.len(), |index| part[index].span(), &mut is_none);
-        let mut at = 0;
-        let mut doubtful = false;
-        for chain in part.chunk_by_mut(|_, next| next.covered) {
-            // Who loses its room takes it from those in it.
-            if found[at..at + chain.len()].contains(&true) && chain[0].room[1] != 0 {
-                for site in chain.iter_mut() {
-                    *site = site.as_trap();
-                }
-                doubtful = true;
+        for parts in [true, false] {
+            let mut at = 0;
+            let mut doubtful = false;
+            for chain in part.chunk_by_mut(|_, next| next.covered) {
+                doubtful |= lose(chain, &mut found[at..at + chain.len()], parts);
+                at += chain.len();
             }
-            at += chain.len();
-        }
-        if doubtful {
+            if !doubtful {
+                break;
+            }
             found = entered(code, part.len(), |index| part[index].span(), &mut is_none);
         }
         for index in first..behind {
@@ -151,6 +152,27 @@ pub fn settle(code: &[u8], sites: &mut [Site], mut is_none: impl FnMut(usize) ->
         first = behind;
     }
     kept
+}
+
+/// Takes their room from those of a chain that something jumps into, and from those that live by it; if it `parts`, who has
+/// room enough in that goes on by itself. Returns whether there were any.
+fn lose(chain: &mut [Site], found: &mut [bool], parts: bool) -> bool {
+    // What leads into one that lies in another's room was found there alone.
+    for index in (1..chain.len()).rev() {
+        found[index - 1] |= found[index] && chain[index - 1].end() > chain[index].place as usize;
+    }
+    let (mut has_room, mut lost) = (false, false);
+    for (site, &mut is_entered) in chain.iter_mut().zip(found) {
+        let goes_on = if site.covered { has_room } else { site.room[1] != 0 };
+        if goes_on && !is_entered {
+            has_room = true;
+            continue;
+        }
+        lost |= site.room[1] != 0;
+        has_room = parts && site.covered && !has_room && usize::from(site.room[1]) >= JUMP_BYTES;
+        *site = if has_room { Site { covered: false, ..*site } } else { site.as_trap() };
+    }
+    lost
 }
 
 /// Calls `visit` with each offset at which the opcode of one of these may stand.
@@ -291,5 +313,39 @@ mod tests {
         code[0..2].copy_from_slice(&[0xEB, 0x12]);
         assert_eq!(settle(&code, &mut sites, |_| false), 6);
         assert_eq!(sites[..3], first.map(Site::as_trap));
+    }
+
+    #[test]
+    fn one_in_anothers_room_has_its_own_where_something_jumps_to_it() {
+        let mut sites = [Site::new(16, 4, [0, 9]), Site::new(20, 5, [0, 5]), Site::new(25, 3, [0, 0])];
+        join(&mut sites);
+        assert!(sites[1].covered && sites[2].covered);
+        let mut code = vec![0x90; 64];
+        let whole = sites;
+        assert_eq!(settle(&code, &mut sites, |_| false), 3);
+        assert_eq!(sites, whole);
+        // To the second one.
+        code[0..2].copy_from_slice(&[0xEB, 0x12]);
+        assert_eq!(settle(&code, &mut sites, |_| false), 3);
+        assert_eq!(sites, [whole[0].as_trap(), Site::new(20, 5, [0, 5]), whole[2]]);
+        // And into it.
+        code[2..4].copy_from_slice(&[0xEB, 0x12]);
+        let mut sites = whole;
+        assert_eq!(settle(&code, &mut sites, |_| false), 3);
+        assert_eq!(sites, whole.map(Site::as_trap));
+    }
+
+    #[test]
+    fn one_right_behind_anothers_room_goes_with_it_unless_something_jumps_to_it() {
+        let mut sites = [Site::new(16, 4, [0, 6]), Site::new(22, 3, [0, 0]), Site::new(30, 3, [0, 0])];
+        join(&mut sites);
+        let behind = Site { covered: true, ..Site::new(22, 3, [0, 3]) };
+        assert_eq!(sites, [Site::new(16, 4, [0, 6]), behind, Site::new(30, 3, [0, 0])]);
+        let mut code = vec![0x90; 64];
+        assert_eq!(settle(&code, &mut sites, |_| false), 3);
+        assert_eq!(sites[1], behind);
+        code[0..2].copy_from_slice(&[0xEB, 0x14]);
+        assert_eq!(settle(&code, &mut sites, |_| false), 3);
+        assert_eq!(sites, [Site::new(16, 4, [0, 6]), behind.as_trap(), Site::new(30, 3, [0, 0])]);
     }
 }
