@@ -22,6 +22,8 @@ pub(crate) enum Side {
     Behind,
     /// From before it, too.
     Before,
+    /// Even from a jump before it that goes by a condition.
+    Branch,
 }
 
 /// Whether all jumps in the function that begins at `start` of the code and ends with it are known: none goes where a
@@ -51,7 +53,7 @@ pub(crate) fn find(code: &[u8], start: usize, place: usize, length: usize, side:
         before[0] = Some(at);
         at += Instruction::at(&code[at..])?.length;
     }
-    before.into_iter().map_while(|start| start.filter(|&start| may_lead(code, start))).find_map(room)
+    before.into_iter().map_while(|start| start.filter(|&start| may_lead(code, start, side))).find_map(room)
 }
 
 /// Whether it goes where a register or a table says.
@@ -60,9 +62,9 @@ fn jumps_anywhere(found: &Instruction) -> bool {
 }
 
 /// Whether the instruction at `start` may run in a piece before another one.
-fn may_lead(code: &[u8], start: usize) -> bool {
+fn may_lead(code: &[u8], start: usize, side: Side) -> bool {
     let moved = Instruction::at(&code[start..]).and_then(|found| Moved::of(&found, &code[start..]));
-    moved.is_some_and(|moved| !moved.jumps())
+    moved.is_some_and(|moved| if side == Side::Branch { !moved.leaves() } else { !moved.jumps() })
 }
 
 /// Where room from `start` on ends: so far behind the instruction, which ends at `end`, that a jump fits.
@@ -111,5 +113,7 @@ mod tests {
         assert_eq!(found(&[0x53, 0x53, 0x0F, 0x31, 0xC3], Side::Before), Some([0, 5]));
         assert_eq!(found(&[0x53, 0xE8, 0, 0, 0, 0, 0x0F, 0x31, 0xC3], Side::Before), None, "behind a call");
         assert_eq!(found(&[0x73, 0x00, 0x0F, 0x31, 0x90, 0xC3], Side::Before), None, "behind a jump");
+        assert_eq!(found(&[0x73, 0x00, 0x0F, 0x31, 0x90, 0xC3], Side::Branch), Some([0, 5]));
+        assert_eq!(found(&[0xEB, 0x00, 0x0F, 0x31, 0x90, 0xC3], Side::Branch), None, "behind the end");
     }
 }

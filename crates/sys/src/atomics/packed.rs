@@ -53,6 +53,7 @@ pub fn unpack(words: impl Iterator<Item = u32>, code: &[u8], mut visit: impl FnM
             place,
             length,
             room: ROOM.map(|lowest| part(word, lowest, ROOM_BITS)),
+            other: [0; 2],
             covered: word >> COVERED & 1 != 0,
             spins: word >> SPINS & 1 != 0,
         };
@@ -93,8 +94,14 @@ mod tests {
     fn what_was_found_is_found_again_where_the_code_is_the_same() {
         let places = [0, 4, 40, 40 + FAR, 50 + 3 * FAR];
         let code = code(&places, 100 + 3 * FAR as usize);
-        let site =
-            |index: usize, room, covered| Site { place: places[index], length: 4, room, covered, spins: index == 3 };
+        let site = |index: usize, room, covered| Site {
+            place: places[index],
+            length: 4,
+            room,
+            other: [0; 2],
+            covered,
+            spins: index == 3,
+        };
         let all = [
             site(0, [0, 8], false),
             site(1, [0, 4], true),
@@ -115,7 +122,7 @@ mod tests {
     #[test]
     fn what_a_word_can_not_say_is_not_kept() {
         for (length, room) in [(4, [32, 4]), (4, [0, 40]), (16, [0, 16])] {
-            assert_eq!(words(&[Site { place: 0, length, room, covered: false, spins: false }]), None);
+            assert_eq!(words(&[Site { place: 0, length, room, other: [0; 2], covered: false, spins: false }]), None);
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Site {
     pub length: u8,
     /// Of the room for a jump: so many bytes before the instruction, and so many from it on; none if there is no room.
     pub room: [u8; 2],
+    /// Another room, if something jumps into that one.
+    pub other: [u8; 2],
     /// It lies in the room of the one before, or right behind: that one's piece leads to its own, and nothing else does.
     pub covered: bool,
     /// A thread waits by it for another one, in a loop.
@@ -31,12 +33,22 @@ pub struct Site {
 
 impl Site {
     fn new(place: usize, length: usize, room: [u8; 2]) -> Self {
-        Self { place: place as u32, length: length as u8, room, covered: false, spins: false }
+        Self { place: place as u32, length: length as u8, room, other: [0; 2], covered: false, spins: false }
     }
 
     /// The same without room.
     pub(super) fn as_trap(self) -> Self {
-        Self { room: [0; 2], covered: false, ..self }
+        Self { room: [0; 2], other: [0; 2], covered: false, ..self }
+    }
+
+    /// The same with a jump of its own between what ends and what begins there, if it has room for that.
+    fn by_itself(self, between: Range<usize>) -> Option<Self> {
+        let own = if self.covered { self.room } else { [0; 2] };
+        let mut rooms = [own, self.other].into_iter().map(|room| Self { room, other: [0; 2], covered: false, ..self });
+        rooms.find(|site| {
+            let bytes = usize::from(site.room[0] + site.room[1]);
+            bytes >= JUMP_BYTES && between.start <= site.start() && site.end() <= between.end
+        })
     }
 
     /// Where its room begins, or it itself.
@@ -113,6 +125,7 @@ pub fn join(sites: &mut [Site]) {
         let meets = before.end() > own.start();
         if before.end() > own.place as usize || is_behind && (meets || own.room[1] == 0) {
             let rest = before.end() - own.place as usize;
+            own.other = if own.room[0] == 0 { own.room } else { [0; 2] };
             (own.room, own.covered) = ([0, own.length.max(rest as u8)], true);
         } else if meets {
             *own = own.as_trap();
@@ -129,14 +142,18 @@ pub fn settle(code: &[u8], sites: &mut [Site], mut is_none: impl FnMut(usize) ->
         while behind < sites.len() && sites[behind].covered && behind > first + 1 {
             behind -= 1;
         }
+        let limit = sites.get(behind).map_or(code.len(), |next| next.start());
         let part = &mut sites[first..behind];
         let mut found = entered(code, part.len(), |index| part[index].span(), &mut is_none);
         for parts in [true, false] {
-            let mut at = 0;
+            let (mut at, mut behind) = (0, 0);
             let mut doubtful = false;
-            for chain in part.chunk_by_mut(|_, next| next.covered) {
-                doubtful |= lose(chain, &mut found[at..at + chain.len()], parts);
-                at += chain.len();
+            while at < part.len() {
+                let count = part[at..].chunk_by(|_, next| next.covered).next().map_or(1, <[Site]>::len);
+                let end = part.get(at + count).map_or(limit, |next| next.start());
+                doubtful |= lose(&mut part[at..at + count], &mut found[at..at + count], behind..end, parts);
+                at += count;
+                behind = part[at - 1].end();
             }
             if !doubtful {
                 break;
@@ -145,7 +162,7 @@ pub fn settle(code: &[u8], sites: &mut [Site], mut is_none: impl FnMut(usize) ->
         }
         for index in first..behind {
             if !found[index - first] {
-                sites[kept] = sites[index];
+                sites[kept] = Site { other: [0; 2], ..sites[index] };
                 kept += 1;
             }
         }
@@ -154,23 +171,33 @@ pub fn settle(code: &[u8], sites: &mut [Site], mut is_none: impl FnMut(usize) ->
     kept
 }
 
-/// Takes their room from those of a chain that something jumps into, and from those that live by it; if it `parts`, who has
-/// room enough in that goes on by itself. Returns whether there were any.
-fn lose(chain: &mut [Site], found: &mut [bool], parts: bool) -> bool {
+/// Takes their room from those of a chain that something jumps into, and from those that live by it. If it `parts`, who has
+/// room of its own, between what stands before the chain and what stands behind, goes on by itself. Returns whether there
+/// were any.
+fn lose(chain: &mut [Site], found: &mut [bool], between: Range<usize>, parts: bool) -> bool {
     // What leads into one that lies in another's room was found there alone.
     for index in (1..chain.len()).rev() {
         found[index - 1] |= found[index] && chain[index - 1].end() > chain[index].place as usize;
     }
-    let (mut has_room, mut lost) = (false, false);
-    for (site, &mut is_entered) in chain.iter_mut().zip(found) {
-        let goes_on = if site.covered { has_room } else { site.room[1] != 0 };
-        if goes_on && !is_entered {
+    let (mut has_room, mut lost, mut behind) = (false, false, between.start);
+    for index in 0..chain.len() {
+        let site = chain[index];
+        let goes_on = if site.covered { has_room && behind >= site.place as usize } else { site.room[1] != 0 };
+        if goes_on && !found[index] {
             has_room = true;
-            continue;
+        } else {
+            lost |= site.room[1] != 0;
+            // The next one lives by this one then, whose room ends no later than its own.
+            let end = match chain.get(index + 1) {
+                Some(next) if found[index + 1] => next.place as usize,
+                Some(next) => next.end(),
+                None => between.end,
+            };
+            let alone = if parts { site.by_itself(behind..end) } else { None };
+            has_room = alone.is_some();
+            chain[index] = alone.unwrap_or(site.as_trap());
         }
-        lost |= site.room[1] != 0;
-        has_room = parts && site.covered && !has_room && usize::from(site.room[1]) >= JUMP_BYTES;
-        *site = if has_room { Site { covered: false, ..*site } } else { site.as_trap() };
+        behind = chain[index].end();
     }
     lost
 }
@@ -209,27 +236,28 @@ impl Finding {
     fn site(&mut self, code: &[u8], offset: usize, known: &Known<'_>, place: usize, length: usize) -> Site {
         let function = known.function();
         let within = function.start.checked_sub(offset).map(|start| start..function.end - offset);
-        let room = within
-            .filter(|function| function.end <= code.len())
-            .and_then(|function| self.room(known, offset, &code[..function.end], &function, place..place + length));
-        let room = room.map_or([0; 2], |room| [(place - room.start) as u8, (room.end - place) as u8]);
+        let rooms = within.filter(|function| function.end <= code.len()).map_or([None, None], |function| {
+            self.rooms(known, offset, &code[..function.end], &function, place..place + length)
+        });
+        let [room, other] =
+            rooms.map(|room| room.map_or([0; 2], |room| [(place - room.start) as u8, (room.end - place) as u8]));
         self.behind = place + length.max(usize::from(room[1]));
-        Site::new(place, length, room)
+        Site { other, ..Site::new(place, length, room) }
     }
 
-    /// The room for a jump around an instruction, in a function that ends with the code.
-    fn room(
+    /// The room for a jump around an instruction, in a function that ends with the code, and perhaps another one.
+    fn rooms(
         &mut self,
         known: &Known<'_>,
         offset: usize,
         code: &[u8],
         function: &Range<usize>,
         own: Range<usize>,
-    ) -> Option<Range<usize>> {
+    ) -> [Option<Range<usize>>; 2] {
         let (place, length) = (own.start, own.len());
         let in_file = |range: &Range<usize>| range.start + offset..range.end + offset;
         if length >= JUMP_BYTES {
-            return Some(place..place + length);
+            return [Some(place..place + length), None];
         }
         if self.decided != *function {
             self.decided = function.clone();
@@ -244,7 +272,8 @@ impl Finding {
                 && is_plain(&code[..found.end], place + length..found.end, false);
             (safe && plain && found.start >= self.behind).then_some(found)
         };
-        of(Side::Behind).or_else(|| of(Side::Before))
+        let mut rooms = [Side::Behind, Side::Before, Side::Branch].into_iter().filter_map(of);
+        [rooms.next(), rooms.next()]
     }
 }
 
@@ -270,82 +299,4 @@ fn is_plain(code: &[u8], range: Range<usize>, alone: bool) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Site, each_suspect, join, settle};
-
-    #[test]
-    fn suspects_are_told_by_their_opcodes() {
-        let mut found = Vec::new();
-        // lock xadd [rdi], rax; xchg [rsi], eax; xchg esi, eax; lock xchg [rdi], rax
-        let code = [0xF0, 0x48, 0x0F, 0xC1, 0x07, 0x87, 0x06, 0x87, 0xC6, 0xF0, 0x48, 0x87, 0x07];
-        each_suspect(&code, |at| found.push(at));
-        assert_eq!(found, [2, 5, 11]);
-    }
-
-    #[test]
-    fn what_is_jumped_into_is_a_trap_or_left() {
-        let mut code = vec![0x90; 64];
-        // Jumps to the second instruction of the first room, and behind the lock prefix of the last.
-        code[0..2].copy_from_slice(&[0xEB, 0x12]);
-        code[2..4].copy_from_slice(&[0x74, 0x2D]);
-        let mut sites = [Site::new(16, 4, [0, 6]), Site::new(32, 4, [2, 4]), Site::new(48, 4, [0, 5])];
-        assert_eq!(settle(&code, &mut sites, |_| false), 2);
-        assert_eq!(sites[..2], [Site::new(16, 4, [0, 0]), Site::new(32, 4, [2, 4])]);
-    }
-
-    #[test]
-    fn those_in_anothers_room_go_with_it() {
-        let covered = |place, length, room| Site { covered: true, ..Site::new(place, length, [0, room]) };
-        let mut sites = [
-            Site::new(16, 2, [0, 6]),
-            Site::new(18, 2, [0, 5]),
-            Site::new(20, 3, [0, 7]),
-            Site::new(30, 2, [5, 2]),
-            Site::new(40, 2, [0, 0]),
-            Site::new(44, 2, [3, 3]),
-        ];
-        join(&mut sites);
-        let first = [Site::new(16, 2, [0, 6]), covered(18, 2, 4), covered(20, 3, 3)];
-        assert_eq!(sites[..3], first);
-        assert_eq!(sites[3..], [Site::new(30, 2, [5, 2]), Site::new(40, 2, [0, 0]), Site::new(44, 2, [0, 0])]);
-        // Something jumps to where the third is: none of the three has room.
-        let mut code = vec![0x90; 64];
-        code[0..2].copy_from_slice(&[0xEB, 0x12]);
-        assert_eq!(settle(&code, &mut sites, |_| false), 6);
-        assert_eq!(sites[..3], first.map(Site::as_trap));
-    }
-
-    #[test]
-    fn one_in_anothers_room_has_its_own_where_something_jumps_to_it() {
-        let mut sites = [Site::new(16, 4, [0, 9]), Site::new(20, 5, [0, 5]), Site::new(25, 3, [0, 0])];
-        join(&mut sites);
-        assert!(sites[1].covered && sites[2].covered);
-        let mut code = vec![0x90; 64];
-        let whole = sites;
-        assert_eq!(settle(&code, &mut sites, |_| false), 3);
-        assert_eq!(sites, whole);
-        // To the second one.
-        code[0..2].copy_from_slice(&[0xEB, 0x12]);
-        assert_eq!(settle(&code, &mut sites, |_| false), 3);
-        assert_eq!(sites, [whole[0].as_trap(), Site::new(20, 5, [0, 5]), whole[2]]);
-        // And into it.
-        code[2..4].copy_from_slice(&[0xEB, 0x12]);
-        let mut sites = whole;
-        assert_eq!(settle(&code, &mut sites, |_| false), 3);
-        assert_eq!(sites, whole.map(Site::as_trap));
-    }
-
-    #[test]
-    fn one_right_behind_anothers_room_goes_with_it_unless_something_jumps_to_it() {
-        let mut sites = [Site::new(16, 4, [0, 6]), Site::new(22, 3, [0, 0]), Site::new(30, 3, [0, 0])];
-        join(&mut sites);
-        let behind = Site { covered: true, ..Site::new(22, 3, [0, 3]) };
-        assert_eq!(sites, [Site::new(16, 4, [0, 6]), behind, Site::new(30, 3, [0, 0])]);
-        let mut code = vec![0x90; 64];
-        assert_eq!(settle(&code, &mut sites, |_| false), 3);
-        assert_eq!(sites[1], behind);
-        code[0..2].copy_from_slice(&[0xEB, 0x14]);
-        assert_eq!(settle(&code, &mut sites, |_| false), 3);
-        assert_eq!(sites, [Site::new(16, 4, [0, 6]), behind.as_trap(), Site::new(30, 3, [0, 0])]);
-    }
-}
+mod tests;

@@ -30,7 +30,7 @@ fn changed(code: &[u8], sites: &[Site], traps: bool) -> (usize, Changed) {
 }
 
 fn site(place: u32, length: u8, room: [u8; 2]) -> Site {
-    Site { place, length, room, covered: false, spins: false }
+    Site { place, length, room, other: [0; 2], covered: false, spins: false }
 }
 
 /// One at a time: what is met is kept for all.
@@ -116,4 +116,22 @@ fn accesses_are_changed_where_they_were_learnt() {
     let mut known = Known::in_bytes(&code);
     find(&code, 0, &mut known, |_| panic!("no instruction is indivisible"));
     at(&code, 0, &mut known, [0, 400].into_iter(), |_| panic!("no function is known"));
+}
+
+#[test]
+fn a_jump_before_one_goes_along() {
+    // `test esi, esi; jne 1f; add dword [rdi], 1; 1: mov eax, 5; ret`
+    const CODE: [u8; 13] = [0x85, 0xF6, 0x75, 0x03, 0x83, 0x07, 0x01, 0xB8, 5, 0, 0, 0, 0xC3];
+    let (code, done) = changed(&CODE, &[site(4, 3, [2, 3])], false);
+    assert_eq!((done.jumps, done.traps, done.broken), (1, 0, 0));
+    // SAFETY: a function of these arguments, which changes the word.
+    let run: extern "C" fn(*mut u32, u32) -> u32 = unsafe { core::mem::transmute(code) };
+    for (is_passed, sum) in [(1, 7), (0, 8)] {
+        let mut word = 7;
+        let (result, met) = met(|| run(&raw mut word, is_passed));
+        assert_eq!((result, word), (5, sum));
+        let entered = [[code + 4, (&raw const word).addr()], [0; 2]];
+        assert_eq!(met, if is_passed == 0 { &entered[..] } else { &[] });
+    }
+    assert_eq!(copy_of(code + 4).and_then(original), Some(code + 4));
 }
