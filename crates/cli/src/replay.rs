@@ -66,7 +66,7 @@ fn once(replayer: &Replayer, options: &ReplayArgs, output: Option<&mut Tap>) -> 
     // What a learnt order writes was the same by timestamps when it was learnt, or was other there, too.
     let report = match (&replayed.ending, &replayed.passed) {
         (Ending::Diverged(report), _) => Some((report, &report.stands[..])),
-        (_, Some(passed)) if !derived => Some((&passed.report, &[][..])),
+        (Ending::AsRecorded(_) | Ending::RecordingEnds(_), Some(passed)) if !derived => Some((&passed.report, &[][..])),
         _ => None,
     };
     if let (true, Some((report, stands))) = (loose, report) {
