@@ -87,6 +87,13 @@ pub(crate) struct RecordArgs {
     /// new, or four recordings in a row have replayed three times each. The last recording remains.
     #[arg(long)]
     pub(crate) learn: bool,
+    /// Keep what is learnt in this file, and order what stands there; implies --level atomics
+    ///
+    /// Else it is kept in the user's cache, for all recordings. A file can be checked in with the program: what was learnt in
+    /// one build is found in others by the names of functions and variables, if they have symbols. Only --learn and
+    /// `relive races` write to it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) learnt: Option<PathBuf>,
     /// Keep the values of matching environment variables out of the trace; may be repeated
     ///
     /// The pattern is a shell's, on the variable's name: --redact-env '*TOKEN*'. The program has the values while it is
@@ -123,6 +130,7 @@ impl RecordArgs {
             environment: true,
             level: Level::Sync,
             learn: false,
+            learnt: None,
             redact_env: Vec::new(),
             duration: None,
             max_size: None,
@@ -181,6 +189,9 @@ pub(crate) struct RacesArgs {
     /// Count as well what a detector that stores segments until nothing can race with them would store and compare
     #[arg(long)]
     pub(crate) segments: bool,
+    /// Keep in this file, and not in the user's cache, what later recordings at the level of atomics are to order
+    #[arg(long, value_name = "FILE")]
+    pub(crate) learnt: Option<PathBuf>,
     /// Say nothing but the findings and errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -202,6 +213,7 @@ impl RacesArgs {
             annotations: Vec::new(),
             allow_processor: false,
             segments: false,
+            learnt: None,
             quiet,
             live: false,
             program: Vec::new(),

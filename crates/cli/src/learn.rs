@@ -79,8 +79,8 @@ fn lessons(
     let (mut still, mut replaying) = (0, 0);
     for round in 1..=ROUNDS_MAX {
         let Lesson { accesses, ordering, replays } = search()?;
-        let taken = ordering || !replays || accesses.len() <= RACING_MAX;
-        let new = if taken { learnt.add(accesses) } else { 0 };
+        let taken = ordering || !replays || accesses.count() <= RACING_MAX;
+        let new = if taken { learnt.take_in(&accesses) } else { 0 };
         still = if new == 0 { still + 1 } else { 0 };
         replaying = if replays { replaying + 1 } else { 0 };
         if still >= QUIET && replays || replaying == REPLAYING || round == ROUNDS_MAX && replays {

@@ -9,7 +9,7 @@ use crate::record::record_to_folder;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use relive_findings::{Options, Report, Style, Suppressions, Verdict};
-use relive_session::learnt::Learnt;
+use relive_session::learnt::{Learnt, Lists};
 use relive_session::replay::{Allow, Besides, Hunt, KnownRaces, MeetError, Meeting, Pass, Replayer};
 use relive_session::signals::Held;
 use relive_trace::manifest::Level;
@@ -46,8 +46,8 @@ pub(crate) fn run(options: &RacesArgs) -> Result<u8> {
 }
 
 /// Looks for races in the recording that was just made, and prints them beside what the program printed.
-pub(crate) fn in_recording(folder: &Path, quiet: bool) -> Result<u8> {
-    let options = RacesArgs::of_recording(quiet);
+pub(crate) fn in_recording(folder: &Path, recorded: &RecordArgs) -> Result<u8> {
+    let options = RacesArgs { learnt: recorded.learnt.clone(), ..RacesArgs::of_recording(recorded.quiet) };
     let report = match look(folder, &options)? {
         Ok((report, _)) => report,
         Err(status) => return Ok(status),
@@ -62,7 +62,7 @@ pub(crate) fn in_recording(folder: &Path, quiet: bool) -> Result<u8> {
 #[derive(Debug)]
 pub(crate) struct Lesson {
     /// The accesses.
-    pub(crate) accesses: Vec<[u64; 2]>,
+    pub(crate) accesses: Learnt,
     /// Threads hand over by them. Else they may just race.
     pub(crate) ordering: bool,
     /// The recording replays as it is.
@@ -102,14 +102,14 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<OrEnded<(Report, KnownRace
         );
     }
     let manifest = &replayer.recording().manifest;
-    let learns = (manifest.level == Level::Atomics).then(|| manifest.program.path.as_path().to_owned());
-    let besides = Besides { segments: options.segments, accesses: learns.is_some(), ordering_first: false };
+    let ordered = (manifest.level == Level::Atomics).then(|| Learnt::of(manifest));
+    let besides = Besides { segments: options.segments, accesses: ordered.is_some(), ordering_first: false };
     let hunt = search(replayer, &report, options, besides)?;
     if let Some(signal) = hunt.interrupted {
         return Ok(Err(ended_by(signal)));
     }
-    if let Some(program) = learns {
-        remember(&program, &hunt, options.quiet)?;
+    if let Some(ordered) = ordered {
+        remember(&ordered, &hunt, options)?;
     }
     let report = Report::new(&hunt.found, &report);
     let known = KnownRaces::new(&hunt, &report);
@@ -119,13 +119,14 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<OrEnded<(Report, KnownRace
 }
 
 /// Has later recordings of a program order what was found in one at the level of atomics.
-fn remember(program: &Path, hunt: &Hunt, quiet: bool) -> Result<()> {
-    let runtime = embedded::runtime()?;
-    let mut learnt = Learnt::load(&runtime, program);
-    let new = learnt.add(hunt.learnt.iter().copied());
+fn remember(ordered: &Learnt, hunt: &Hunt, options: &RacesArgs) -> Result<()> {
+    let lists = Lists::of(&embedded::runtime()?, options.learnt.as_deref());
+    let fail = "keep what was learnt";
+    let new = lists.keep(&hunt.learnt).context(fail)?;
     if new > 0 {
-        learnt.save(&runtime, program).context("keep what was learnt")?;
-        if !quiet {
+        // Where an older build taught what this one orders, its own list has that, too.
+        lists.keep(&ordered.in_files_of(&hunt.learnt)).context(fail)?;
+        if !options.quiet {
             message::say(format_args!("{new} more accesses are ordered in later recordings at the level of atomics"));
         }
     }

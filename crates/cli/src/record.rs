@@ -7,7 +7,7 @@ use crate::message::{self, ExitWith};
 use crate::output;
 use crate::races;
 use anyhow::{Context, Result, anyhow, bail};
-use relive_session::learnt::Learnt;
+use relive_session::learnt::{Learnt, Lists};
 use relive_session::limits::{Limit, Limits};
 use relive_session::program::{Program, ProgramError};
 use relive_session::record::{RecordError, RecordOptions, Recorded, record};
@@ -27,28 +27,32 @@ pub(crate) fn run(options: &RecordArgs) -> Result<u8> {
     match options.then {
         None => Ok(status),
         Some(Then::Races) => {
-            let found = races::in_recording(&folder, options.quiet)?;
+            let found = races::in_recording(&folder, options)?;
             Ok(if status == 0 { found } else { status })
         }
     }
 }
 
+const KEEP: &str = "keep what was learnt";
+
 /// Records into a folder; where that is, and the program's exit status.
 pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     let program = Program::find(&options.program).map_err(with_exit_code)?;
-    let level = if options.learn { Level::Atomics } else { options.level.into() };
+    let learns = options.learn || options.learnt.is_some();
+    let level = if learns { Level::Atomics } else { options.level.into() };
     let environment = options.environment || options.then.is_some() || level != Level::Sync;
     if environment {
         program.check_environment()?;
     }
     let runtime = embedded::runtime()?;
+    let lists = Lists::of(&runtime, options.learnt.as_deref());
+    let mut learnt = match level {
+        Level::Sync => Learnt::default(),
+        Level::Atomics => known(&lists, &program, options)?,
+    };
     let folder = match &options.output {
         Some(folder) => create_named(folder)?,
         None => Store::from_environment()?.create(&options.program[0])?,
-    };
-    let mut learnt = match level {
-        Level::Sync => Learnt::default(),
-        Level::Atomics => Learnt::load(&runtime, &program.executable),
     };
     let once = |learnt: &Learnt| {
         let options_of_session = RecordOptions {
@@ -72,7 +76,7 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     let mut recorded = once(&learnt)?;
     if options.learn {
         learn::until_ordered(&mut learnt, &folder, options.quiet, |learnt| {
-            learnt.save(&runtime, &program.executable).context("keep what was learnt")?;
+            lists.keep(learnt).context(KEEP)?;
             empty(&folder)?;
             recorded = once(learnt)?;
             Ok(())
@@ -81,6 +85,24 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     report(&recorded, &folder, options.quiet);
     let status = recorded.outcome.exit_status();
     Ok((folder, status))
+}
+
+/// What was learnt before of the program and of whatever it may load.
+fn known(lists: &Lists, program: &Program, options: &RecordArgs) -> Result<Learnt> {
+    let known = lists.load(&program.executable, &program.loader).context("read what was learnt")?;
+    if known.of_others > 0 {
+        if !options.quiet {
+            message::say(format_args!(
+                "{} of {} accesses that were learnt in other builds are ordered in this one",
+                known.found, known.of_others
+            ));
+        }
+        // A list of the user's is changed by who learns.
+        if let Lists::Cache(_) = lists {
+            lists.keep(&known.learnt).context(KEEP)?;
+        }
+    }
+    Ok(known.learnt)
 }
 
 /// Makes room for another recording.

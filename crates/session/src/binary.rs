@@ -48,16 +48,21 @@ fn build_id(file: &File) -> Option<String> {
 }
 
 /// The libraries that the loader would load for `executable` in this environment, and the loader itself.
+pub fn libraries(loader: &Path, executable: &Path) -> Vec<Binary> {
+    listed(loader, executable).iter().filter_map(|path| describe(path).ok()).collect()
+}
+
+/// Where those are, each once.
 ///
 /// The loader is asked because only it knows all its rules; what the program opens later by itself is not listed.
-pub fn libraries(loader: &Path, executable: &Path) -> Vec<Binary> {
+pub(crate) fn listed(loader: &Path, executable: &Path) -> BTreeSet<PathBuf> {
     let listing =
         Command::new(loader).arg("--list").arg(executable).stdin(Stdio::null()).stderr(Stdio::null()).output();
     let mut paths = BTreeSet::from([loader.to_owned()]);
     for line in listing.map(|output| output.stdout).unwrap_or_default().split(|&b| b == b'\n') {
         paths.extend(listed_path(line));
     }
-    paths.iter().filter_map(|path| describe(path).ok()).collect()
+    paths
 }
 
 /// From a line like `libc.so.6 => /lib/libc.so.6 (0x…)`.

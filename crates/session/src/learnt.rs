@@ -1,68 +1,86 @@
 //! Accesses of a program and its libraries that were learnt to race: a recording at the
 //! level of atomics orders them, and holds which they were.
 //!
-//! They are kept in a file beside the runtime, one a program. Without it they are learnt
-//! again; what one recording ordered stands in its manifest.
+//! They are kept by the file of code that they stand in (`lists.rs`), for all programs that
+//! load it, and found again in a later build of it (`builds.rs`). What one recording ordered
+//! stands in its manifest.
 
-use crate::launch::Runtime;
-use relive_trace::accesses::{HEAD_BYTES, key};
 use relive_trace::control::ACCESSES_MAX;
-use relive_trace::manifest::Accesses;
+use relive_trace::manifest::{Accesses, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Instructions, each by its file's [`key`] and its offset there.
+mod builds;
+mod lists;
+
+pub use lists::{Known, ListError, Lists};
+
+/// Instructions, each by its file's [`key`](relive_trace::accesses::key) and its offset there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Learnt(BTreeSet<[u64; 2]>);
+pub struct Learnt {
+    accesses: BTreeSet<[u64; 2]>,
+    /// Where those files are, as far as that is known.
+    files: BTreeMap<u64, PathBuf>,
+}
 
 impl Learnt {
-    /// What earlier recordings of a program have learnt.
-    pub fn load(runtime: &Runtime, program: &Path) -> Self {
-        let bytes = path(runtime, program).and_then(|path| fs::read(path).ok()).unwrap_or_default();
-        Self::from_manifest(&serde_json::from_slice::<Vec<Accesses>>(&bytes).unwrap_or_default())
-    }
-
-    /// Keeps them for later recordings of the program.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn save(&self, runtime: &Runtime, program: &Path) -> io::Result<()> {
-        let Some(path) = path(runtime, program) else { return Ok(()) };
-        // Whoever reads it meanwhile finds it whole.
-        let part = path.with_extension(format!("part{}", std::process::id()));
-        fs::write(&part, serde_json::to_vec(&self.to_manifest())?)?;
-        fs::rename(&part, &path)
-    }
-
     /// Adds some; how many of them are new. Of more than a recording can order none is taken.
     pub fn add(&mut self, found: impl IntoIterator<Item = [u64; 2]>) -> usize {
-        let before = self.0.len();
+        let before = self.accesses.len();
         for access in found {
-            if self.0.len() < ACCESSES_MAX {
-                self.0.insert(access);
+            if self.accesses.len() < ACCESSES_MAX {
+                self.accesses.insert(access);
             }
         }
-        self.0.len() - before
+        self.accesses.len() - before
+    }
+
+    /// Adds what others have, and where their files are.
+    pub fn take_in(&mut self, other: &Self) -> usize {
+        self.files.extend(other.files.iter().map(|(file, path)| (*file, path.clone())));
+        self.add(other.accesses.iter().copied())
+    }
+
+    /// What a recording orders.
+    pub fn of(manifest: &Manifest) -> Self {
+        Self::from_manifest(&manifest.accesses)
+    }
+
+    /// Those in files in which others have some, too, and of which they know where they are.
+    #[must_use]
+    pub fn in_files_of(&self, other: &Self) -> Self {
+        let accesses = self.accesses.iter().filter(|[file, _]| other.files.contains_key(file)).copied().collect();
+        Self { accesses, files: other.files.clone() }
+    }
+
+    /// The file of this key is there.
+    pub(crate) fn stands_at(&mut self, file: u64, path: &Path) {
+        self.files.insert(file, path.to_owned());
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.accesses.len()
     }
 
     /// In ascending order.
     pub(crate) fn words(&self) -> impl ExactSizeIterator<Item = [u64; 2]> {
-        self.0.iter().copied()
+        self.accesses.iter().copied()
+    }
+
+    /// By the file, where it is and offsets there.
+    fn by_file(&self) -> BTreeMap<u64, (Option<&Path>, Vec<u64>)> {
+        let mut files: BTreeMap<u64, (Option<&Path>, Vec<u64>)> = BTreeMap::new();
+        for &[file, place] in &self.accesses {
+            let path = || self.files.get(&file).map(PathBuf::as_path);
+            files.entry(file).or_insert_with(|| (path(), Vec::new())).1.push(place);
+        }
+        files
     }
 
     pub(crate) fn to_manifest(&self) -> Vec<Accesses> {
-        let mut files: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        for &[file, place] in &self.0 {
-            files.entry(file).or_default().push(place);
-        }
-        files.into_iter().map(|(file, places)| Accesses { file: format!("{file:016x}"), places }).collect()
+        let files = self.by_file().into_iter();
+        files.map(|(file, (_, places))| Accesses { file: format!("{file:016x}"), places }).collect()
     }
 
     pub(crate) fn from_manifest(files: &[Accesses]) -> Self {
@@ -76,36 +94,27 @@ impl Learnt {
     }
 }
 
-fn path(runtime: &Runtime, program: &Path) -> Option<PathBuf> {
-    let file = File::open(program).ok()?;
-    let size = file.metadata().ok()?.len();
-    let mut head = Vec::new();
-    file.take(HEAD_BYTES as u64).read_to_end(&mut head).ok()?;
-    Some(runtime.library.parent()?.join(format!("learnt-{:016x}.json", key(size, &head))))
+impl FromIterator<[u64; 2]> for Learnt {
+    fn from_iter<I: IntoIterator<Item = [u64; 2]>>(found: I) -> Self {
+        let mut learnt = Self::default();
+        learnt.add(found);
+        learnt
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Learnt;
-    use crate::launch::Runtime;
     use relive_trace::control::ACCESSES_MAX;
-    use std::fs;
 
     #[test]
-    fn what_was_learnt_is_known_to_later_recordings_of_the_same_build() {
-        let folder = tempfile::tempdir().unwrap();
-        let runtime = Runtime { library: folder.path().join("library"), starter: folder.path().join("starter") };
-        let program = folder.path().join("program");
-        fs::write(&program, [1, 2, 3]).unwrap();
+    fn a_manifest_holds_them_by_files() {
         let mut learnt = Learnt::default();
         assert_eq!(learnt.add([[7, 30], [7, 20], [5, 10], [7, 20]]), 3);
-        learnt.save(&runtime, &program).unwrap();
-        assert_eq!(Learnt::load(&runtime, &program), learnt);
         assert_eq!(Learnt::from_manifest(&learnt.to_manifest()), learnt);
         assert_eq!(learnt.words().collect::<Vec<_>>(), [[5, 10], [7, 20], [7, 30]]);
         assert_eq!(learnt.add([[7, 30]]), 0);
-        fs::write(&program, [1, 2, 4]).unwrap();
-        assert_eq!(Learnt::load(&runtime, &program), Learnt::default(), "another build");
+        assert_eq!(learnt.take_in(&Learnt::from_iter([[7, 30], [7, 31]])), 1);
     }
 
     #[test]

@@ -179,6 +179,7 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     drop((service, handing));
     known.save(&shared);
     manifest.libraries = libraries;
+    manifest.accesses = shared.met(accesses).to_manifest();
     manifest.fixed_layout = started.fixed_layout;
     let finished = finish(&shared, folder, manifest, outcome, &living);
     let (files, bytes, incomplete) = match finished {

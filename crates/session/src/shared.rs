@@ -21,6 +21,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a session starts with.
@@ -145,6 +146,14 @@ impl Shared {
         Head { file: &self.file }.u32(offset_of!(Control, accesses.count), words.len() as u32)?;
         let bytes: Vec<u8> = words.flatten().flat_map(u64::to_le_bytes).collect();
         self.file.write_all_at(&bytes, offset_of!(Control, accesses.list) as u64)
+    }
+
+    /// Those of them that stand in code which the session's processes have loaded.
+    pub fn met(&self, accesses: &Learnt) -> Learnt {
+        const BITS: usize = u64::BITS as usize;
+        let met = &self.control().accesses.met;
+        let bit = |index: usize| met[index / BITS].load(Ordering::Relaxed) >> (index % BITS) & 1;
+        accesses.words().enumerate().filter(|(index, _)| bit(*index) != 0).map(|(_, access)| access).collect()
     }
 
     /// Lays ready which variables' values the recorded processes are to keep out of the trace.

@@ -63,7 +63,7 @@ pub mod mode {
 }
 
 /// Instructions in [`Accesses`], at most.
-pub const ACCESSES_MAX: usize = 4096;
+pub const ACCESSES_MAX: usize = 16384;
 
 /// Bits of [`Control::flags`].
 pub mod flag {
@@ -261,6 +261,8 @@ pub struct Control {
 pub struct Accesses {
     /// How many.
     pub count: u32,
+    /// Bits of those that stand in code of the session.
+    pub met: [AtomicU64; ACCESSES_MAX / u64::BITS as usize],
     /// The file that each stands in, see [`crate::accesses::key`], and its offset there; in ascending order.
     pub list: [[u64; 2]; ACCESSES_MAX],
 }

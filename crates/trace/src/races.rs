@@ -14,7 +14,8 @@ pub const WATCH: &str = "watch";
 /// What the second pass found, a file a process image: `told-N`, as `relive-findings` reads it.
 pub const TOLD: &str = "told";
 /// Which instructions of the program the second pass has seen to access what races or orders, a file a process image: `learnt-N`.
-/// A record is [`word::LEARNT`], the file's [`crate::accesses::key`], and the offset there.
+/// A record is [`word::LEARNT`], the file's [`crate::accesses::key`], and the offset there; before the first one of a file
+/// its path, in records of [`word::STANDS_AT`].
 pub const LEARNT: &str = "learnt";
 
 /// Functions of libc that access memory of their callers in ways that nobody tells the detector.
@@ -104,6 +105,10 @@ pub mod word {
 
     /// An instruction accesses what races, or what orders others.
     pub const LEARNT: u64 = 12;
+
+    /// The file of a key is at a path of which the third word has the next eight bytes; those of the last one are filled
+    /// up with zeros.
+    pub const STANDS_AT: u64 = 16;
 
     /// A thread has read these bytes, and did not synchronise behind that any more.
     pub const OPEN: u64 = 13;

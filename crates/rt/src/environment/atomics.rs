@@ -129,11 +129,16 @@ fn remember(key: u64, sites: &[Site]) {
 
 /// The accesses of a file that were learnt to race, by their offsets in this part of it.
 fn learnt(file: &[u8], part: Range<usize>) -> impl ExactSizeIterator<Item = usize> + Clone {
-    let all = &runtime::session().accesses;
-    let all = &all.list[..(all.count as usize).min(ACCESSES_MAX)];
+    const BITS: usize = u64::BITS as usize;
+    let session = &runtime::session().accesses;
+    let all = &session.list[..(session.count as usize).min(ACCESSES_MAX)];
     let key = key(file.len() as u64, file);
     let from = |at: usize| all.partition_point(|&known| known < [key, at as u64]);
-    all[from(part.start)..from(part.end)].iter().map(move |&[_, at]| at as usize - part.start)
+    let here = from(part.start)..from(part.end);
+    for index in here.clone() {
+        session.met[index / BITS].fetch_or(1 << (index % BITS), Ordering::Relaxed);
+    }
+    all[here].iter().map(move |&[_, at]| at as usize - part.start)
 }
 
 /// Other memory is there from now on, or none.

@@ -11,6 +11,7 @@ mod segments;
 
 use super::recorded::Recorded;
 use super::{Ending, Instrument, ReplayError, Replayed, Replayer, Rule};
+use crate::learnt::Learnt;
 use crate::processes;
 use first::{FirstTold, UNTOLD};
 use ordering::Alone;
@@ -22,8 +23,10 @@ use relive_trace::races::word;
 use relive_trace::races::{FOUND, LEARNT, TOLD, WATCH};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -70,7 +73,7 @@ pub struct Hunt {
     /// The signal by which the user ended it.
     pub interrupted: Option<i32>,
     /// The accesses to what races, or what is a synchronisation variable, which the recording could have ordered.
-    pub learnt: Vec<[u64; 2]>,
+    pub learnt: Learnt,
     /// Whether threads hand over by those. Else they may just race.
     pub ordering: bool,
     /// Whether the recording replays as it is, where that was asked.
@@ -85,7 +88,7 @@ impl Hunt {
     /// The user ended it by this signal before anything was found.
     fn nothing(signal: i32) -> Self {
         let (found, watched) = (RawReport::default(), Lines::default());
-        Self { found, interrupted: Some(signal), learnt: Vec::new(), ordering: false, replays: false, watched }
+        Self { found, interrupted: Some(signal), learnt: Learnt::default(), ordering: false, replays: false, watched }
     }
 }
 
@@ -147,7 +150,7 @@ impl Replayer {
         let learnt = ordering.unwrap_or(folder.learnt().map_err(ReplayError::Races)?);
         // What replays as it is needs no more order, which would make later recordings slower.
         let learns = besides.ordering_first || matches!(alone, Alone::Diverges { .. });
-        let (ordering, learnt) = (false, if learns { learnt } else { Vec::new() });
+        let (ordering, learnt) = (false, if learns { learnt } else { Learnt::default() });
         Ok(Hunt { found, interrupted, learnt, ordering, replays, watched })
     }
 
@@ -340,10 +343,20 @@ impl Scratch {
     }
 
     /// Which accesses the second pass learnt.
-    fn learnt(&self) -> io::Result<Vec<[u64; 2]>> {
-        let mut learnt = Vec::new();
+    fn learnt(&self) -> io::Result<Learnt> {
+        let mut learnt = Learnt::default();
         for words in files(&self.0, LEARNT)? {
-            learnt.extend(words.chunks_exact(word::COUNT).map(|record| [record[1], record[2]]));
+            let mut paths: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+            for record in words.as_chunks::<{ word::COUNT }>().0 {
+                match *record {
+                    [word::STANDS_AT, file, part] => paths.entry(file).or_default().extend(part.to_le_bytes()),
+                    [_, file, at] => _ = learnt.add([[file, at]]),
+                }
+            }
+            for (file, path) in paths {
+                let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+                learnt.stands_at(file, Path::new(OsStr::from_bytes(&path[..end])));
+            }
         }
         Ok(learnt)
     }

@@ -9,6 +9,7 @@ use super::stacks::RSP;
 use crate::races::ledger::Ledger;
 use crate::{runtime, translation};
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use core::ops::Range;
 use relive_race::Touch;
 use relive_sys::atomics::Access as Atomic;
@@ -31,11 +32,19 @@ const LATER: u32 = 32;
 /// Those of a process.
 pub(super) struct Learnt {
     is_wanted: bool,
-    known: BTreeSet<u64>,
     lives: Lives,
-    ledger: Ledger,
+    noted: Noted,
     /// Where nobody wants to see the races.
     looks: Option<Looks>,
+}
+
+/// What is written down.
+struct Noted {
+    /// Addresses of instructions.
+    known: BTreeSet<u64>,
+    /// Keys of files.
+    files: BTreeSet<u64>,
+    ledger: Ledger,
 }
 
 /// How often instructions came: by the instruction, and by that and an address.
@@ -63,8 +72,8 @@ impl Learnt {
     pub(super) fn new() -> Self {
         let is_wanted = runtime::has_flag(flag::ATOMICS);
         let looks = runtime::has_flag(flag::LEARNING).then(Looks::default);
-        let (lives, ledger) = (Lives::default(), Ledger::new(LEARNT));
-        Self { is_wanted, known: BTreeSet::new(), lives, ledger, looks }
+        let noted = Noted { known: BTreeSet::new(), files: BTreeSet::new(), ledger: Ledger::new(LEARNT) };
+        Self { is_wanted, lives: Lives::default(), noted, looks }
     }
 
     /// Whether nobody wants to see the races.
@@ -80,8 +89,8 @@ impl Learnt {
     /// Bytes of a line race: whatever accesses them is learnt, and has been.
     pub(super) fn races(&mut self, line: u64, bytes: u64) {
         if self.is_wanted {
-            let Self { lives, known, ledger, .. } = self;
-            lives.count_always(line, bytes, &mut |instruction| note(known, ledger, instruction));
+            let Self { lives, noted, .. } = self;
+            lives.count_always(line, bytes, &mut |instruction| note(noted, instruction));
         }
     }
 
@@ -94,9 +103,9 @@ impl Learnt {
         // Whoever writes below the stack pointer pushes, or has returned from all that was there.
         let pushes = access.range.end <= pointer && access.range.start >= stack;
         let used = if pushes { pointer } else { pointer.saturating_sub(RED_ZONE) };
-        let Self { lives, known, ledger, .. } = self;
+        let Self { lives, noted, .. } = self;
         lives.end(&(stack..used));
-        lives.access(access, watched, &mut |instruction| note(known, ledger, instruction));
+        lives.access(access, watched, &mut |instruction| note(noted, instruction));
     }
 
     /// Memory was given out: what accessed it before says nothing.
@@ -127,8 +136,19 @@ fn is_of_linkage(code: &[u8]) -> bool {
     matches!(code.strip_prefix(&[BOUND]).unwrap_or(code), [0xFF, 0x35 | 0x25, ..])
 }
 
+/// Where the file of this key is.
+fn stands_at(key: u64, path: &[u8]) -> Vec<u64> {
+    let path = path.strip_suffix(b"\0").unwrap_or(path);
+    let eight = |bytes: &[u8]| {
+        let mut word = [0; size_of::<u64>()];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    path.chunks(size_of::<u64>()).flat_map(|bytes| [word::STANDS_AT, key, eight(bytes)]).collect()
+}
+
 /// Writes down where in its file an instruction stands.
-fn note(known: &mut BTreeSet<u64>, ledger: &mut Ledger, ip: u64) {
+fn note(Noted { known, files, ledger }: &mut Noted, ip: u64) {
     if !known.insert(ip) || translation::is_of_runtime(ip) {
         return;
     }
@@ -143,7 +163,10 @@ fn note(known: &mut BTreeSet<u64>, ledger: &mut Ledger, ip: u64) {
         let code = bytes.get(at..).unwrap_or_default();
         // The former are ordered as they are.
         if Atomic::indivisible_at(code).is_none() && !is_of_linkage(code) {
-            ledger.append(&[word::LEARNT, key(bytes.len() as u64, bytes), at as u64]);
+            let key = key(bytes.len() as u64, bytes);
+            let mut words = if files.insert(key) { stands_at(key, path) } else { Vec::new() };
+            words.extend([word::LEARNT, key, at as u64]);
+            ledger.append(&words);
         }
         drop(file);
         syscall::close(fd);
