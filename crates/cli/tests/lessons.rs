@@ -9,26 +9,27 @@ mod desk;
 use desk::{Desk, Run};
 use std::fs;
 
-const LATE: &str = include_str!("learning/late.c");
+const STOP: &str = include_str!("learning/stop.c");
 const LIST: &str = "orders.json";
 
-/// Another build: other addresses, registers and functions, and a flag elsewhere.
+/// Another build: other addresses, registers and functions, and the flag elsewhere.
 fn build_again(desk: &Desk) {
-    let other = LATE.replace("static volatile int flag;", "static volatile int before[40], flag;").replace(
-        "static void sleep_for",
-        "void *more(void *argument)\n{\n    before[3]++;\n    return argument ? late(argument) : NULL;\n}\n\nstatic void sleep_for",
+    let other = STOP.replace("static volatile char stop;", "static volatile char before[40], stop;").replace(
+        "int main(void)",
+        "void *more(void *argument)\n{\n    before[3]++;\n    return argument ? work(argument) : NULL;\n}\n\nint main(void)",
     );
-    assert_ne!(other, LATE);
-    desk.build_with("late", &other, &["-O2"]);
+    assert_ne!(other, STOP);
+    desk.build_with("stop", &other, &["-O2"]);
 }
 
-/// A desk with the program, of which a recording that did not replay has taught the list given by `options`.
+/// A desk with the program, which does not replay before it has taught the list given by `options`.
 fn taught(options: &[&str]) -> Desk {
     let desk = Desk::new();
-    desk.build("late", LATE);
-    assert_eq!(desk.relive(["record", "-q", "--level", "atomics", "./late"]).status, Some(0));
-    let lesson = desk.relive([&["races"], options].concat());
-    assert!(lesson.stderr.contains(" more accesses are ordered in later recordings"), "{lesson:?}");
+    desk.build("stop", STOP);
+    assert_eq!(desk.relive(["record", "-q", "--level", "atomics", "./stop"]).status, Some(0));
+    assert_eq!(desk.relive(["replay", "-q"]).status, Some(125));
+    let lesson = desk.relive([&["record", "--learn"], options, &["./stop"]].concat());
+    assert!(lesson.stderr.contains("; recording again with "), "{lesson:?}");
     desk
 }
 
@@ -55,17 +56,17 @@ fn found(run: &Run) -> Option<[usize; 2]> {
 fn a_lesson_counts_in_a_later_build() {
     let desk = taught(&[]);
     build_again(&desk);
-    let recorded = check(&desk, &["--level", "atomics"], &["./late"]);
+    let recorded = check(&desk, &["--level", "atomics"], &["./stop"]);
     let [there, of] = found(&recorded).unwrap();
     assert!((1..=of).contains(&there), "{recorded:?}");
     // From then on it is one of that build.
-    assert_eq!(found(&check(&desk, &["--level", "atomics"], &["./late"])), None);
+    assert_eq!(found(&check(&desk, &["--level", "atomics"], &["./stop"])), None);
 }
 
 #[test]
 fn a_lesson_counts_for_whatever_starts_the_program() {
     let desk = taught(&[]);
-    let recorded = check(&desk, &["--level", "atomics"], &["sh", "-c", "./late; echo done"]);
+    let recorded = check(&desk, &["--level", "atomics"], &["sh", "-c", "./stop; echo done"]);
     assert!(recorded.stdout.ends_with("done\n"));
     let manifest = fs::read_to_string(desk.latest().join("manifest.json")).unwrap();
     assert!(manifest.contains("\"accesses\""));
@@ -78,17 +79,17 @@ fn a_lesson_counts_for_whatever_starts_the_program() {
 #[test]
 fn a_list_counts_elsewhere_and_is_changed_by_who_learns() {
     let list = fs::read_to_string(taught(&["--learnt", LIST]).path(LIST)).unwrap();
-    assert!(list.contains("\"function\": \"late\""), "{list}");
+    assert!(list.contains("\"function\": \"work\""), "{list}");
     // Another folder, another build, no cache.
     let desk = Desk::new();
     fs::write(desk.path(LIST), &list).unwrap();
     build_again(&desk);
-    let recorded = check(&desk, &["--learnt", LIST], &["./late"]);
+    let recorded = check(&desk, &["--learnt", LIST], &["./stop"]);
     assert!(found(&recorded).is_some_and(|[found, _]| found > 0), "{recorded:?}");
     assert_eq!(fs::read_to_string(desk.path(LIST)).unwrap(), list);
-    let learnt = desk.relive(["record", "-q", "--learn", "--learnt", LIST, "./late"]);
+    let learnt = desk.relive(["record", "-q", "--learn", "--learnt", LIST, "./stop"]);
     assert_eq!((learnt.status, &*learnt.stderr), (Some(0), ""));
-    assert_eq!(found(&check(&desk, &["--learnt", LIST], &["./late"])), None, "the list is of this build");
+    assert_eq!(found(&check(&desk, &["--learnt", LIST], &["./stop"])), None, "the list is of this build");
 }
 
 #[test]
