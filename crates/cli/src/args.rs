@@ -289,7 +289,7 @@ pub(crate) struct ReplayArgs {
     /// Translate all code of the program, as `races` does, with a tool that inserts nothing
     #[arg(long, conflicts_with = "gdb")]
     pub(crate) dbi: bool,
-    /// Say nothing but errors
+    /// Show nothing of what the program writes (but under gdb), and say nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

@@ -46,8 +46,13 @@ pub(crate) fn run(options: &ReplayArgs) -> Result<u8> {
     if options.gdb {
         return debug(&replayer, None, options);
     }
+    let replayer = if options.quiet { replayer.silent() } else { replayer };
     match options.repeat {
-        None => Ok(conclude(&replayer, &once(&replayer, options, None)?, options)),
+        None => {
+            let mut nowhere = Tap::new(false);
+            let output = options.quiet.then_some(&mut nowhere);
+            Ok(conclude(&replayer, &once(&replayer, options, output)?, options))
+        }
         Some(count) => repeat(&replayer, options, count),
     }
 }
@@ -182,7 +187,7 @@ fn tell(replayer: &Replayer, report: &Report) {
 fn repeat(replayer: &Replayer, options: &ReplayArgs, count: u32) -> Result<u8> {
     let mut first = None;
     for number in 1..=count {
-        let mut tap = Tap::new(first.is_none());
+        let mut tap = Tap::new(first.is_none() && !options.quiet);
         let ending = once(replayer, options, Some(&mut tap))?;
         let status = conclude(replayer, &ending, options);
         if matches!(ending, Ending::Diverged(_) | Ending::Interrupted(_) | Ending::Shares { .. } | Ending::Unread(_)) {

@@ -68,7 +68,7 @@ fn record(folder: &Path, command: &[&str]) -> (PathBuf, Ended) {
 }
 
 fn replays_as(trace: &Path, recorded: &Ended) {
-    let replayed = run(&mut relive(&["replay", "-q", text(trace)]), LIMIT);
+    let replayed = run(&mut relive(&["replay", text(trace)]), LIMIT);
     assert_eq!(replayed.text(), recorded.text(), "{}\n{}", replayed.line, replayed.stderr);
     assert_eq!((replayed.code, replayed.stderr.as_str()), (0, ""), "{}", replayed.line);
 }
@@ -134,7 +134,7 @@ fn what_was_there_before_is_not_copied_and_missed_by_name() {
     assert_eq!(kept(&trace), Vec::<String>::new());
     replays_as(&trace, &recorded);
     let said = |code| {
-        let replayed = run(&mut relive(&["replay", "-q", text(&trace)]), LIMIT).expect_code(code);
+        let replayed = run(&mut relive(&["replay", text(&trace)]), LIMIT).expect_code(code);
         replayed.stderr.replace(text(scratch.path()), "FOLDER")
     };
     fs::copy("/bin/cat", folder.join("tool")).expect("another program");

@@ -39,7 +39,7 @@ fn of_a_thread_that_waits_in_vain_its_loop_is_learnt() {
     assert!(learnt(&lesson).is_some_and(|count| (1..=AT_THE_FLAG).contains(&count)), "{lesson:?}");
     let printed = record(&desk);
     for _ in 0..2 {
-        assert_eq!(desk.relive(["replay", "-q"]).stdout, printed);
+        assert_eq!(desk.relive(["replay"]).stdout, printed);
     }
     let search = desk.relive(["races"]);
     assert_eq!(search.status, Some(66), "what is ordered races still: {search:?}");
@@ -69,7 +69,7 @@ fn a_flag_is_learnt_that_makes_the_replay_diverge_before_it_is_set() {
     let recorded = desk.relive(["record", "-q", "--environment", "--learn", "./stop"]);
     assert_eq!((recorded.status, &*recorded.stderr), (Some(0), ""));
     for _ in 0..3 {
-        let replayed = desk.relive(["replay", "-q"]);
+        let replayed = desk.relive(["replay"]);
         assert_eq!((replayed.status, &*replayed.stderr), (Some(0), ""));
         assert!(recorded.stdout.ends_with(&replayed.stdout), "{replayed:?}");
     }

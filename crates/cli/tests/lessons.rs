@@ -27,7 +27,7 @@ fn taught(options: &[&str]) -> Desk {
     let desk = Desk::new();
     desk.build("stop", STOP);
     assert_eq!(desk.relive(["record", "-q", "--level", "atomics", "./stop"]).status, Some(0));
-    assert_eq!(desk.relive(["replay", "-q"]).status, Some(125));
+    assert_eq!(desk.relive(["replay"]).status, Some(125));
     let lesson = desk.relive([&["record", "--learn"], options, &["./stop"]].concat());
     assert!(lesson.stderr.contains("; recording again with "), "{lesson:?}");
     desk
@@ -38,7 +38,7 @@ fn check(desk: &Desk, options: &[&str], command: &[&str]) -> Run {
     let recorded = desk.relive([&["record"], options, &["--"], command].concat());
     assert_eq!(recorded.status, Some(0), "{recorded:?}");
     for _ in 0..2 {
-        let replayed = desk.relive(["replay", "-q"]);
+        let replayed = desk.relive(["replay"]);
         assert_eq!((replayed.status, &*replayed.stderr), (Some(0), ""));
         assert_eq!(replayed.stdout, recorded.stdout);
     }

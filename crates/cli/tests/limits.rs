@@ -173,7 +173,7 @@ fn a_limit_on_files_is_the_programs_and_not_ours() {
             "ulimit -S -f 16; $RELIVE record -q {environment} sh -c 'ulimit -f; head -c 100000 /dev/zero > large; wc -c < large'"
         ));
         assert_eq!((run.status, run.stdout.as_str()), (Some(0), "16\n8192\n"), "{}", run.stderr);
-        let replayed = desk.shell("ulimit -S -f 16; $RELIVE replay -q");
+        let replayed = desk.shell("ulimit -S -f 16; $RELIVE replay");
         assert_eq!((replayed.status, replayed.stdout.as_str()), (Some(0), "16\n8192\n"), "{}", replayed.stderr);
     }
 }

@@ -61,7 +61,7 @@ impl Place {
 
     fn replays_as(&self, recorded: &Ended) {
         for _ in 0..2 {
-            let replayed = self.relive(&["replay", "-q", &self.path("trace")]);
+            let replayed = self.relive(&["replay", &self.path("trace")]);
             assert_eq!(replayed.text(), recorded.text(), "{}\n{}", replayed.line, replayed.stderr);
             assert_eq!((replayed.code, replayed.stderr.as_str()), (recorded.code, ""), "{}", replayed.line);
         }
@@ -126,7 +126,7 @@ fn what_cannot_be_recorded_is_said_and_the_replay_of_the_rest_comes_to_its_end()
         let recorded = place.record(ENVIRONMENT, front, &["alone"]).expect_code(7);
         assert_eq!(said(&recorded), [format!("relive: : {program} is not recorded: {why}")], "{}", recorded.line);
         assert!(recorded.text().ends_with("preload unset\n"), "{}", recorded.text());
-        let replayed = place.relive(&["replay", "-q", &place.path("trace")]).expect_code(7);
+        let replayed = place.relive(&["replay", &place.path("trace")]).expect_code(7);
         // It is not run with the rights of whoever replays.
         assert_eq!(said(&replayed), [format!("relive: : {program} was not recorded and is not started")]);
         assert_eq!(replayed.text(), "", "{}", replayed.line);
@@ -145,7 +145,7 @@ fn who_waits_for_what_is_not_recorded_goes_on() {
     let (text, first) = (recorded.text(), "child: user 65534 group 0 secret Permission denied");
     let (child, rest) = text.split_once('\n').expect("two lines");
     assert!(child.starts_with(first) && rest.starts_with("7 "), "{text}");
-    let replayed = place.relive(&["replay", "-q", &trace]).expect_code(0);
+    let replayed = place.relive(&["replay", &trace]).expect_code(0);
     assert_eq!(said(&replayed), [format!("relive: : {program} was not recorded and is not started")]);
     assert_eq!(replayed.text(), rest);
     // There the end of a process is told before it comes.
@@ -165,7 +165,7 @@ fn without_the_environment_forks_are_recorded_and_programs_are_not() {
     let text = recorded.text();
     let seen: Vec<_> = text.lines().filter(seen).filter_map(|line| line.split(':').next()).collect();
     assert_eq!(seen, ["before", "after", "fork", "fork of a fork"], "{text}");
-    let replayed = place.relive(&["replay", "-q", &place.path("trace")]).expect_code(7);
+    let replayed = place.relive(&["replay", &place.path("trace")]).expect_code(7);
     assert_eq!(replayed.stderr, "", "{}", replayed.line);
     assert_eq!(replayed.text().lines().count(), recorded.text().lines().count(), "{}", replayed.text());
 }

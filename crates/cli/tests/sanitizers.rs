@@ -45,7 +45,7 @@ fn a_program_with_address_sanitizer_is_recorded_and_replayed() {
     assert_eq!((without_leaks.status, &*without_leaks.stdout, &*without_leaks.stderr), (Some(0), SAID, ""));
     for trace in ["counts-1", "counts-2"] {
         for _ in 0..3 {
-            let replayed = desk.relive(["replay", "-q", trace]);
+            let replayed = desk.relive(["replay", trace]);
             assert_eq!((replayed.status, &*replayed.stdout), (Some(0), SAID), "{trace}\n{}", replayed.stderr);
         }
     }

@@ -62,7 +62,7 @@ fn check(source: &str, expected: &str) {
     let recorded = desk.relive(["record", "-q", "--environment", "./maps"]);
     assert_eq!((recorded.status, recorded.stdout.as_str()), (Some(0), expected));
     for _ in 0..2 {
-        let replayed = desk.relive(["replay", "-q"]);
+        let replayed = desk.relive(["replay"]);
         assert_eq!((replayed.status, replayed.stdout.as_str()), (Some(0), expected), "{}", replayed.stderr);
     }
 }

@@ -84,7 +84,7 @@ fn check(recording: &[&str], how: &[&str], expected: &str) {
     let recorded = desk.relive(["record", "-q"].iter().chain(recording).chain(&["./waits"]).chain(how));
     assert_eq!((recorded.status, recorded.stdout), (Some(0), format!("{} {expected}\n", how[0])));
     for _ in 0..2 {
-        let replayed = desk.relive(["replay", "-q"]);
+        let replayed = desk.relive(["replay"]);
         assert_eq!(
             (replayed.status, replayed.stdout),
             (Some(0), format!("{} {expected}\n", how[0])),

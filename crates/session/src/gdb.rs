@@ -146,6 +146,7 @@ mod tests {
             library: Path::new("/l.so"),
             control: Path::new("/c"),
             capture: false,
+            silent: false,
             start: None,
         };
         let debugger = Debugger { meeting: None, commands: &["run".to_owned()], batch: true };

@@ -41,6 +41,8 @@ pub struct Launch<'a> {
     pub control: &'a Path,
     /// Read its standard output through a pipe.
     pub capture: bool,
+    /// Nobody is to see its standard error.
+    pub silent: bool,
     /// Let the starter choose its addresses, in this way; `None` for the kernel's.
     pub start: Option<Start<'a>>,
 }
@@ -83,6 +85,9 @@ impl Launch<'_> {
         }
         if self.capture {
             command.stdout(Stdio::piped());
+        }
+        if self.silent {
+            command.stderr(Stdio::null());
         }
         if let Some(start) = &self.start {
             let _limit = Limit::enter(start.stack);
@@ -179,6 +184,7 @@ mod tests {
             library: Path::new(""),
             control: Path::new("/c"),
             capture: true,
+            silent: false,
             start: None,
         };
         let mut started = started.start().unwrap();

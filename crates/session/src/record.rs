@@ -205,7 +205,17 @@ fn launch(
 ) -> io::Result<launch::Started> {
     let RecordOptions { program, runtime, .. } = *options;
     let (path, command, library) = (&program.path, &program.command, &runtime.library);
-    let launch = Launch { path, command, environment: None, folder: None, library, control, capture: false, start };
+    let launch = Launch {
+        path,
+        command,
+        environment: None,
+        folder: None,
+        library,
+        control,
+        capture: false,
+        silent: false,
+        start,
+    };
     held.released(|| launch.start())
 }
 

@@ -204,6 +204,13 @@ impl Replayer {
         Self { instrument: Instrument { flags: flag::TRANSLATED, ..Instrument::default() }, ..self }
     }
 
+    /// Without anybody seeing what it writes to its standard error.
+    #[must_use]
+    pub fn silent(mut self) -> Self {
+        self.instrument.flags |= flag::SILENT;
+        self
+    }
+
     /// Of all its processes, replays only the one with this number.
     ///
     /// # Errors
@@ -391,7 +398,9 @@ impl Replayer {
 
     fn start(&self, shared: &Shared, held: &Held, capture: bool) -> Result<Child, ReplayError> {
         let (control, arguments, environment) = (shared.path(), self.arguments(), self.environment());
-        let launch = Launch { capture, ..self.launch(&control, &arguments, &environment) };
+        // Where the environment is recorded the runtime shows what the program writes, and has words of its own to say.
+        let silent = self.instrument.flags & flag::SILENT != 0 && !self.recording.manifest.environment_recorded;
+        let launch = Launch { capture, silent, ..self.launch(&control, &arguments, &environment) };
         // Its threads hand over to each other all the time, among whatever else computes here.
         let _slices = Short::begin();
         let started = held.released(|| launch.start());
@@ -413,6 +422,7 @@ impl Replayer {
             library: &self.runtime.library,
             control,
             capture: false,
+            silent: false,
             start: start.map(|start| Start::recorded(&self.runtime.starter, start)),
         }
     }

@@ -108,6 +108,8 @@ pub mod flag {
     pub const LOW_HEAP: u32 = 1 << 23;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
+    /// Nobody is to see what the program writes to its standard error.
+    pub const SILENT: u32 = 1 << 25;
     /// Replay of one process only: the plan says which part each one has.
     pub const ALONE: u32 = 256;
 }

@@ -181,8 +181,10 @@ unsafe fn each_entry(entries: *const Entry, count: usize, mut left: usize, visit
 /// Where nothing more can be shown, because nobody reads or the disk is full, the launcher hears of it, and ends the replay.
 fn write_all(fd: u32, mut bytes: &[u8]) {
     const PAUSE_MS: u32 = 1;
+    const STANDARD_ERROR: u32 = 2;
     // Who looks for races has seen what the program prints when it was recorded.
-    if runtime::has_flag(flag::RACES | flag::RACES_WATCHED) {
+    let hidden = if fd == STANDARD_ERROR { flag::SILENT } else { 0 };
+    if runtime::has_flag(hidden | flag::RACES | flag::RACES_WATCHED) {
         return;
     }
     let unread = &runtime::session().unread;

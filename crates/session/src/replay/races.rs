@@ -105,6 +105,7 @@ impl Replayer {
         tell: &mut dyn FnMut(Pass),
     ) -> Result<Hunt, ReplayError> {
         self.instrument.learning = besides.ordering_first;
+        self.instrument.flags |= flag::SILENT;
         let folder = Scratch::new().map_err(ReplayError::Races)?;
         let times = if besides.ordering_first { ALONE } else { 1 };
         let alone = if besides.accesses { self.alone(times, tell)? } else { Alone::Unknown };
