@@ -89,6 +89,11 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
 
 /// What was learnt before of the program and of whatever it may load.
 fn known(lists: &Lists, program: &Program, options: &RecordArgs) -> Result<Learnt> {
+    if let (Lists::File(list), false) = (lists, options.learn || options.quiet)
+        && !list.exists()
+    {
+        message::say(format_args!("{} is not there: nothing is ordered that was learnt", list.display()));
+    }
     let known = lists.load(&program.executable, &program.loader).context("read what was learnt")?;
     if known.of_others > 0 {
         if !options.quiet {

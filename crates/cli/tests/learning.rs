@@ -11,6 +11,7 @@ mod desk;
 use desk::{Desk, Run};
 
 const APART: &str = include_str!("learning/apart.c");
+const HANDED: &str = include_str!("learning/handed.c");
 const LATE: &str = include_str!("learning/late.c");
 const STOP: &str = include_str!("learning/stop.c");
 const TEAM: &str = include_str!("learning/team.c");
@@ -73,6 +74,22 @@ fn a_flag_is_learnt_that_makes_the_replay_diverge_before_it_is_set() {
         assert_eq!((replayed.status, &*replayed.stderr), (Some(0), ""));
         assert!(recorded.stdout.ends_with(&replayed.stdout), "{replayed:?}");
     }
+}
+
+#[test]
+fn what_is_handed_over_by_a_flag_is_not_learnt_besides() {
+    let desk = Desk::new();
+    desk.build("handed", HANDED);
+    let recorded = desk.relive(["record", "-q", "--learn", "--learnt", "list", "./handed"]);
+    assert_eq!((recorded.status, &*recorded.stderr), (Some(0), ""));
+    for _ in 0..2 {
+        let replayed = desk.relive(["replay"]);
+        assert_eq!(replayed.status, Some(0), "{replayed:?}");
+        assert!(recorded.stdout.ends_with(&replayed.stdout), "{replayed:?}");
+    }
+    let list = std::fs::read_to_string(desk.path("list")).unwrap();
+    let kinds: Vec<_> = list.lines().filter(|line| line.contains("\"kind\"")).collect();
+    assert!(kinds.len() > 3 && kinds.iter().all(|kind| kind.contains(" at flag+0x0")), "{list}");
 }
 
 #[test]

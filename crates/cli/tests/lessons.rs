@@ -100,6 +100,11 @@ fn what_is_no_list_is_refused() {
     assert_eq!(run.status, Some(125));
     insta::assert_snapshot!(run.stderr, @"relive: read what was learnt: orders.json is no list of learnt accesses (invalid type: integer `1`, expected struct Module at line 1 column 2); name another file with --learnt");
     assert!(!desk.path("traces/latest").exists(), "nothing was recorded");
-    let run = desk.relive(["record", "--learnt", "no/such/folder", "--", "/bin/true"]);
-    assert_eq!(run.status, Some(0), "it is made by who learns: {run:?}");
+    // One that is not there is made by who learns.
+    let run = desk.relive(["record", "--learnt", "no/such/list", "--", "/bin/true"]);
+    assert_eq!(run.status, Some(0));
+    assert!(
+        run.stderr.starts_with("relive: no/such/list is not there: nothing is ordered that was learnt\n"),
+        "{run:?}"
+    );
 }

@@ -93,6 +93,12 @@ impl Clocks {
         self.threads.acquire(thread, &left)
     }
 
+    /// A thread learns what a segment knew. An acquire.
+    #[must_use]
+    pub fn learn(&self, thread: u32, segment: &Clock) -> Option<Clock> {
+        self.threads.acquire(thread, segment)
+    }
+
     /// Nobody will ask any more for what an ended thread knew: it was detached, or joined for good.
     pub fn forget_thread(&self, thread: u32) {
         self.threads.forget(thread);

@@ -14,7 +14,7 @@ pub const WATCH: &str = "watch";
 /// What the second pass found, a file a process image: `told-N`, as `relive-findings` reads it.
 pub const TOLD: &str = "told";
 /// Which instructions of the program the second pass has seen to access what races or orders, a file a process image: `learnt-N`.
-/// A record is [`word::LEARNT`], the file's [`crate::accesses::key`], and the offset there; before the first one of a file
+/// A record is [`word::LEARNT`] or [`word::RACED`], the file's [`crate::accesses::key`], and the offset there; before the first one of a file
 /// its path, in records of [`word::STANDS_AT`].
 pub const LEARNT: &str = "learnt";
 
@@ -105,6 +105,9 @@ pub mod word {
 
     /// An instruction accesses what races, or what orders others.
     pub const LEARNT: u64 = 12;
+
+    /// An instruction accesses what races, but would not if what other records name were ordered.
+    pub const RACED: u64 = 17;
 
     /// The file of a key is at a path of which the third word has the next eight bytes; those of the last one are filled
     /// up with zeros.

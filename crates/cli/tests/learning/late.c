@@ -43,7 +43,8 @@ int main(void)
         return 1;
     sleep_for(2000);
     flag = 1;
-    sleep_for(500);
+    // Long enough for a thread that looks to have a processor meanwhile, on a machine with other work.
+    sleep_for(1500);
     flag = 0;
     return pthread_join(thread, NULL);
 }

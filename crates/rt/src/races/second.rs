@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use relive_order::Kind;
-use relive_race::{Clock, Clocks, Detail, Epoch, Frontier, Standing, Touch, Variables, pieces, ranges};
+use relive_race::{Clock, Clocks, Detail, Epoch, Frontier, Standing, Touch, Variables, ranges};
 use relive_trace::races::told::STACK_WORDS_MAX;
 use relive_trace::races::{TOLD, WATCH, word};
 
@@ -25,6 +25,7 @@ mod lives;
 mod stacks;
 mod telling;
 mod told;
+mod variables;
 mod worn;
 
 use again::Again;
@@ -58,6 +59,8 @@ pub(super) struct Second {
     blocks: Blocks,
     worn: Worn,
     learnt: Learnt,
+    /// Races of the last access that the next recording will order.
+    to_order: Vec<Met>,
     ledger: Ledger,
     begun: bool,
 }
@@ -148,6 +151,7 @@ impl Second {
             blocks: Blocks::default(),
             worn: Worn::default(),
             learnt,
+            to_order: Vec::new(),
             ledger: Ledger::new(TOLD),
             begun: false,
         };
@@ -162,7 +166,7 @@ impl Second {
             match *record {
                 [word::RACING, line, bytes] => {
                     self.detail.watch(line, bytes, 0);
-                    self.learnt.races(line, bytes);
+                    self.learnt.raced(line, bytes);
                     ranges(line, bytes).for_each(|range| self.told.watch(range));
                 }
                 [word::VARIABLE, line, bytes] => {
@@ -291,6 +295,7 @@ impl Second {
         }
         if self.learnt.wants_race(access.ip, &access.range) {
             self.keep(me, &clocks.current(me), access);
+            self.order(me, clocks);
         }
         if self.variables.overlapping(access.range.clone()).next().is_none() {
             return self.threads.get(&me).is_none_or(|past| past.repeated < REPEATED_MAX);
@@ -302,28 +307,6 @@ impl Second {
             self.threads.entry(me).or_default().read.push(access.range.clone());
         }
         true
-    }
-
-    /// A range is a synchronisation variable from here on.
-    fn make_variable(&mut self, range: &Range<u64>) {
-        for (line, bytes) in pieces(range.clone()) {
-            self.detail.watch(line, bytes & self.detail.watched(line), bytes);
-        }
-        self.variables.insert(range.clone());
-        self.worn.forget();
-    }
-
-    /// Lets the thread know what the variables told it that it has read.
-    ///
-    /// Accesses come here before they happen. A release may well be known too early: nobody sees the store before it
-    /// happens. But what a load sees may be stored between its coming here and its happening; so it acquires as late as
-    /// it can, with the thread's next step.
-    pub(super) fn settle(&mut self, me: u32, clocks: &Clocks) {
-        let Some(past) = self.threads.get_mut(&me) else { return };
-        for range in past.read.drain(..) {
-            // What the segment did has been seen access by access: nothing is to be handed over.
-            drop(self.variables.load(clocks, me, range));
-        }
     }
 
     pub(super) fn free(&mut self, me: u32, clock: &Clock, range: Range<u64>) {
@@ -372,6 +355,9 @@ impl Second {
         let (raced, mut brought) = (!pairs.is_empty(), false);
         for met in pairs {
             brought |= self.tell(&met);
+            if self.learnt.is_all() && met.kind == relive_race::Kind::Accesses && !met.perhaps_atomic {
+                self.to_order.push(met);
+            }
         }
         if raced && !brought && self.variables.overlapping(access.range.clone()).next().is_none() {
             self.worn.raced(access.ip, &access.range);

@@ -19,6 +19,7 @@ use relive_findings::locate::located;
 use relive_findings::raw::{NO_THREAD, RawDivergence, RawReport, RawThread, RawUnobserved, RawUnplaced};
 use relive_findings::{Options, Report, images, wire};
 use relive_trace::control::flag;
+use relive_trace::manifest::Accesses;
 use relive_trace::races::word;
 use relive_trace::races::{FOUND, LEARNT, TOLD, WATCH};
 use serde::{Deserialize, Serialize};
@@ -148,7 +149,7 @@ impl Replayer {
         }
         found.threads = self.threads(&found.threads);
         let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
-        let learnt = ordering.unwrap_or(folder.learnt().map_err(ReplayError::Races)?);
+        let learnt = ordering.unwrap_or(folder.learnt(self.known_unless(replays)).map_err(ReplayError::Races)?);
         // What replays as it is needs no more order, which would make later recordings slower.
         let learns = besides.ordering_first || matches!(alone, Alone::Diverges { .. });
         let (ordering, learnt) = (false, if learns { learnt } else { Learnt::default() });
@@ -343,21 +344,28 @@ impl Scratch {
         fs::write(self.0.join(WATCH), bytes)
     }
 
-    /// Which accesses the second pass learnt.
-    fn learnt(&self) -> io::Result<Learnt> {
-        let mut learnt = Learnt::default();
+    /// Which accesses the second pass learnt. Where those are all known already, from whose order that of the others follows, all
+    /// that race, if `known` says which are.
+    fn learnt(&self, known: Option<&[Accesses]>) -> io::Result<Learnt> {
+        let (mut learnt, mut all) = (Learnt::default(), Learnt::default());
         for words in files(&self.0, LEARNT)? {
             let mut paths: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
             for record in words.as_chunks::<{ word::COUNT }>().0 {
                 match *record {
                     [word::STANDS_AT, file, part] => paths.entry(file).or_default().extend(part.to_le_bytes()),
+                    [word::RACED, file, at] => _ = all.add([[file, at]]),
                     [_, file, at] => _ = learnt.add([[file, at]]),
                 }
             }
             for (file, path) in paths {
                 let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
-                learnt.stands_at(file, Path::new(OsStr::from_bytes(&path[..end])));
+                let path = Path::new(OsStr::from_bytes(&path[..end]));
+                learnt.stands_at(file, path);
+                all.stands_at(file, path);
             }
+        }
+        if known.is_some_and(|known| Learnt::from_manifest(known).take_in(&learnt) == 0) {
+            learnt.take_in(&all);
         }
         Ok(learnt)
     }

@@ -1,6 +1,11 @@
 //! Which instructions access what races, or what orders others: a recording at the level of
 //! atomics may order them, see `environment/atomics.rs`.
 //!
+//! Where nobody wants to see the races but who makes the next recording, most of what races does so only
+//! because nothing orders a few flags. A race makes its bytes a synchronisation variable there, and its second
+//! thread knows from then on what the first one knew: as it would if that access was ordered. What races then
+//! in spite of that is learnt at once; all else that raced in the first pass is told apart, should the former be known already.
+//!
 //! Apart because races are about two accesses, and this about each by itself.
 
 use super::Second;
@@ -11,7 +16,7 @@ use crate::{runtime, translation};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
-use relive_race::Touch;
+use relive_race::{Touch, pieces};
 use relive_sys::atomics::Access as Atomic;
 use relive_sys::frames::File;
 use relive_sys::{maps, syscall};
@@ -33,6 +38,8 @@ const LATER: u32 = 32;
 pub(super) struct Learnt {
     is_wanted: bool,
     lives: Lives,
+    /// By lines: bytes that raced in the first pass.
+    raced: BTreeMap<u64, u64>,
     noted: Noted,
     /// Where nobody wants to see the races.
     looks: Option<Looks>,
@@ -40,8 +47,10 @@ pub(super) struct Learnt {
 
 /// What is written down.
 struct Noted {
-    /// Addresses of instructions.
+    /// Addresses of instructions,
     known: BTreeSet<u64>,
+    /// and of those that are told apart.
+    raced: BTreeSet<u64>,
     /// Keys of files.
     files: BTreeSet<u64>,
     ledger: Ledger,
@@ -72,8 +81,13 @@ impl Learnt {
     pub(super) fn new() -> Self {
         let is_wanted = runtime::has_flag(flag::ATOMICS);
         let looks = runtime::has_flag(flag::LEARNING).then(Looks::default);
-        let noted = Noted { known: BTreeSet::new(), files: BTreeSet::new(), ledger: Ledger::new(LEARNT) };
-        Self { is_wanted, lives: Lives::default(), noted, looks }
+        let noted = Noted {
+            known: BTreeSet::new(),
+            raced: BTreeSet::new(),
+            files: BTreeSet::new(),
+            ledger: Ledger::new(LEARNT),
+        };
+        Self { is_wanted, lives: Lives::default(), raced: BTreeMap::new(), noted, looks }
     }
 
     /// Whether nobody wants to see the races.
@@ -86,11 +100,20 @@ impl Learnt {
         self.looks.as_mut().is_none_or(|looks| looks.wants(ip, range.start))
     }
 
+    /// Bytes of a line raced in the first pass.
+    pub(super) fn raced(&mut self, line: u64, bytes: u64) {
+        if self.is_all() {
+            *self.raced.entry(line).or_default() |= bytes;
+        } else {
+            self.races(line, bytes);
+        }
+    }
+
     /// Bytes of a line race: whatever accesses them is learnt, and has been.
     pub(super) fn races(&mut self, line: u64, bytes: u64) {
         if self.is_wanted {
             let Self { lives, noted, .. } = self;
-            lives.count_always(line, bytes, &mut |instruction| note(noted, instruction));
+            lives.count_always(line, bytes, &mut |instruction| noted.note(word::LEARNT, instruction));
         }
     }
 
@@ -103,9 +126,12 @@ impl Learnt {
         // Whoever writes below the stack pointer pushes, or has returned from all that was there.
         let pushes = access.range.end <= pointer && access.range.start >= stack;
         let used = if pushes { pointer } else { pointer.saturating_sub(RED_ZONE) };
-        let Self { lives, noted, .. } = self;
+        let Self { lives, raced, noted, .. } = self;
+        if pieces(access.range.clone()).any(|(line, bytes)| raced.get(&line).is_some_and(|raced| raced & bytes != 0)) {
+            noted.note(word::RACED, access.instruction);
+        }
         lives.end(&(stack..used));
-        lives.access(access, watched, &mut |instruction| note(noted, instruction));
+        lives.access(access, watched, &mut |instruction| noted.note(word::LEARNT, instruction));
     }
 
     /// Memory was given out: what accessed it before says nothing.
@@ -147,11 +173,18 @@ fn stands_at(key: u64, path: &[u8]) -> Vec<u64> {
     path.chunks(size_of::<u64>()).flat_map(|bytes| [word::STANDS_AT, key, eight(bytes)]).collect()
 }
 
-/// Writes down where in its file an instruction stands.
-fn note(Noted { known, files, ledger }: &mut Noted, ip: u64) {
-    if !known.insert(ip) || translation::is_of_runtime(ip) {
-        return;
+impl Noted {
+    /// Writes down where in its file an instruction stands.
+    fn note(&mut self, what: u64, ip: u64) {
+        let Self { known, raced, files, ledger } = self;
+        let is_new = if what == word::LEARNT { known.insert(ip) } else { raced.insert(ip) };
+        if is_new && !translation::is_of_runtime(ip) {
+            write(what, ip, files, ledger);
+        }
     }
+}
+
+fn write(what: u64, ip: u64, files: &mut BTreeSet<u64>, ledger: &Ledger) {
     maps::each_file_of_code(|range, offset, path| {
         if !range.contains(&(ip as usize)) {
             return;
@@ -165,7 +198,7 @@ fn note(Noted { known, files, ledger }: &mut Noted, ip: u64) {
         if Atomic::indivisible_at(code).is_none() && !is_of_linkage(code) {
             let key = key(bytes.len() as u64, bytes);
             let mut words = if files.insert(key) { stands_at(key, path) } else { Vec::new() };
-            words.extend([word::LEARNT, key, at as u64]);
+            words.extend([what, key, at as u64]);
             ledger.append(&words);
         }
         drop(file);

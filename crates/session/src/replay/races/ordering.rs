@@ -9,7 +9,7 @@ use crate::learnt::Learnt;
 use crate::replay::{Ending, ReplayError, Replayer};
 use relive_findings::Options;
 use relive_findings::raw::RawReport;
-use relive_trace::manifest::Level;
+use relive_trace::manifest::{Accesses, Level};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -47,7 +47,7 @@ impl Replayer {
         }
         let bytes = watched.bytes();
         let (found, last) = self.watched(folder, &mut watched, before, options, bytes, tell)?;
-        let learnt = folder.learnt().map_err(ReplayError::Races)?;
+        let learnt = folder.learnt(self.known_unless(false)).map_err(ReplayError::Races)?;
         let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
         let is_new = Learnt::from_manifest(&self.recording.manifest.accesses).take_in(&learnt) > 0;
         Ok((is_new || interrupted.is_some()).then_some(Hunt {
@@ -58,6 +58,11 @@ impl Replayer {
             replays: false,
             watched,
         }))
+    }
+
+    /// The accesses that the recording orders, unless it replays, and so needs no more than what does not follow from them.
+    pub(super) fn known_unless(&self, replays: bool) -> Option<&[Accesses]> {
+        (!replays).then_some(&self.recording.manifest.accesses)
     }
 
     /// What so many replays do in which nobody looks for races, up to one that diverges: that a thread waits in vain it shows
