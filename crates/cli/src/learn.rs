@@ -26,12 +26,14 @@ const REPLAYING: usize = 4;
 /// No more is taken in of what only races in a recording that replays.
 const RACING_MAX: usize = 256;
 
-/// Searches the recording in `folder`, and makes another one by `again` as long as that finds something.
+/// Searches the recording in `folder`, which ordered so many accesses, and makes another one by `again`, which tells how many
+/// that orders, as long as that finds something.
 pub(crate) fn until_ordered(
     learnt: &mut Learnt,
     folder: &Path,
+    mut ordered: usize,
     quiet: bool,
-    mut again: impl FnMut(&Learnt) -> Result<()>,
+    mut again: impl FnMut(&Learnt) -> Result<usize>,
 ) -> Result<()> {
     let again = |learnt: &Learnt, new| {
         if new > 0 && !quiet {
@@ -39,9 +41,10 @@ pub(crate) fn until_ordered(
                 1 => "1 more access races or orders others".to_owned(),
                 new => format!("{new} more accesses race or order others"),
             };
-            message::say(format_args!("{brought}; recording again with {}", learnt.count()));
+            message::say(format_args!("{brought}; recording again with {}", ordered + new));
         }
-        again(learnt)
+        ordered = again(learnt)?;
+        Ok(())
     };
     match lessons(learnt, || races::learn(folder), again)? {
         Enough::Replays => {}

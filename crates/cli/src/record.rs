@@ -75,11 +75,11 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     };
     let mut recorded = once(&learnt)?;
     if options.learn {
-        learn::until_ordered(&mut learnt, &folder, options.quiet, |learnt| {
+        learn::until_ordered(&mut learnt, &folder, recorded.ordered, options.quiet, |learnt| {
             lists.keep(learnt).context(KEEP)?;
             empty(&folder)?;
             recorded = once(learnt)?;
-            Ok(())
+            Ok(recorded.ordered)
         })?;
     }
     report(&recorded, &folder, options.quiet);
@@ -96,7 +96,8 @@ fn known(lists: &Lists, program: &Program, options: &RecordArgs) -> Result<Learn
     }
     let known = lists.load(&program.executable, &program.loader).context("read what was learnt")?;
     if known.of_others > 0 {
-        if !options.quiet {
+        // Another program of the same name has nothing of it.
+        if known.found > 0 && !options.quiet {
             message::say(format_args!(
                 "{} of {} accesses that were learnt in other builds are ordered in this one",
                 known.found, known.of_others

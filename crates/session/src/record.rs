@@ -67,6 +67,8 @@ pub struct Recorded {
     pub outcome: Outcome,
     /// Data files of the recording.
     pub files: usize,
+    /// Accesses that were learnt before and stand in code that it has loaded: so many it orders.
+    pub ordered: usize,
     /// Their size in bytes.
     pub bytes: u64,
     /// Processes whose recording stopped before they did.
@@ -179,7 +181,8 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     drop((service, handing));
     known.save(&shared);
     manifest.libraries = libraries;
-    manifest.accesses = shared.met(accesses).to_manifest();
+    let met = shared.met(accesses);
+    manifest.accesses = met.to_manifest();
     manifest.fixed_layout = started.fixed_layout;
     let finished = finish(&shared, folder, manifest, outcome, &living);
     let (files, bytes, incomplete) = match finished {
@@ -187,7 +190,7 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
         Err(cause) => (0, 0, Some(trace_error(cause))),
     };
     let stopped = (0..files as u32).filter(|&process| stopped_early(folder, process)).count();
-    Ok(Recorded { outcome, files, bytes, stopped, incomplete, left_running })
+    Ok(Recorded { outcome, files, ordered: met.count(), bytes, stopped, incomplete, left_running })
 }
 
 fn flags_of(options: &RecordOptions<'_>) -> u32 {

@@ -29,7 +29,7 @@ const NEAREST: usize = 8;
 const BITS: u32 = 64;
 
 /// Where an access stands, in words that another build understands, too.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Named {
     /// The function's symbol, without what compilers make anew in each build.
     function: String,

@@ -118,7 +118,7 @@ impl Lists {
         let mut known = Known::default();
         // As the kernel names what is mapped.
         let executable = &fs::canonicalize(executable).unwrap_or_else(|_| executable.to_owned());
-        let mut there = There { executable, loader, libraries: None };
+        let mut there = There { executable, loader, handed_on: matches!(self, Self::File(_)), libraries: None };
         let mut others: BTreeMap<PathBuf, (u64, Vec<&Module>)> = BTreeMap::new();
         for module in &modules {
             let Some(key) = module.key() else { continue };
@@ -191,9 +191,11 @@ impl Known {
     /// What other builds of the file at `path` have learnt, as far as it is found there.
     fn find(&mut self, path: &Path, key: u64, modules: &[&Module]) {
         let places = modules.iter().flat_map(|module| &module.accesses);
-        let named: Vec<&Named> = places.clone().filter_map(|place| place.named.as_ref()).collect();
+        // Several builds have learnt the same.
+        let named: BTreeSet<&Named> = places.clone().filter_map(|place| place.named.as_ref()).collect();
+        let nameless: BTreeSet<u64> = places.filter(|place| place.named.is_none()).map(|place| place.at).collect();
         let found = builds::with(path, |code| code.find(named.iter().copied())).unwrap_or_default();
-        self.of_others += places.count();
+        self.of_others += named.len() + nameless.len();
         self.found += found.iter().filter(|places| !places.is_empty()).count();
         self.learnt.stands_at(key, path);
         self.learnt.add(found.into_iter().flatten().map(|at| [key, at]));
@@ -204,6 +206,8 @@ impl Known {
 struct There<'a> {
     executable: &'a Path,
     loader: &'a Path,
+    /// The list is the user's.
+    handed_on: bool,
     /// Asked for where that matters.
     libraries: Option<BTreeSet<PathBuf>>,
 }
@@ -214,7 +218,9 @@ impl There<'_> {
         let Some(path) = &module.path else { return Vec::new() };
         let (loader, executable) = (self.loader, self.executable);
         let mut found: Vec<PathBuf> = path.exists().then(|| path.clone()).into_iter().collect();
-        if executable != path && executable.file_name() == path.file_name() {
+        // There may be many programs of a name on a machine, but in a list that was handed on it means this one.
+        let may_be_it = self.handed_on || found.is_empty();
+        if may_be_it && executable != path && executable.file_name() == path.file_name() {
             found.push(executable.to_owned());
         }
         if !found.is_empty() {
@@ -336,6 +342,18 @@ mod tests {
             fs::rename(&program, elsewhere.join("program")).unwrap();
             check(&lists, &elsewhere.join("program"), 1, 0);
             check(&lists, &elsewhere.join("another"), 0, 0);
+        }
+    }
+
+    #[test]
+    fn of_programs_of_one_name_a_list_that_was_handed_on_means_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, elsewhere) = (folder.path().join("program"), folder.path().join("elsewhere"));
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("program"), "another").unwrap();
+        for (lists, of_others) in both(folder.path()).into_iter().zip([0, 2]) {
+            lists.keep(&lesson(&program, b"one", &[10, 20])).unwrap();
+            check(&lists, &elsewhere.join("program"), 2, of_others);
         }
     }
 
