@@ -103,9 +103,9 @@ fn known(lists: &Lists, program: &Program, options: &RecordArgs) -> Result<Learn
                 known.found, known.of_others
             ));
         }
-        // A list of the user's is changed by who learns.
+        // A list of the user's is changed by who learns. What can't be kept is found again next time.
         if let Lists::Cache(_) = lists {
-            lists.keep(&known.learnt).context(KEEP)?;
+            let _ = lists.keep(&known.learnt);
         }
     }
     Ok(known.learnt)
