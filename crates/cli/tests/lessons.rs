@@ -77,6 +77,17 @@ fn a_lesson_counts_for_whatever_starts_the_program() {
 }
 
 #[test]
+fn a_lesson_counts_for_a_program_that_the_recording_builds() {
+    let desk = Desk::new();
+    desk.build("stop", STOP);
+    let command = ["sh", "-c", "gcc -g -O1 -pthread -o built stop.c && ./built"];
+    let lesson = desk.relive([&["record", "--learn"], &command[..]].concat());
+    assert!(lesson.stderr.contains("; recording again with "), "{lesson:?}");
+    fs::remove_file(desk.path("built")).unwrap();
+    check(&desk, &["--level", "atomics"], &command);
+}
+
+#[test]
 fn a_list_counts_elsewhere_and_is_changed_by_who_learns() {
     let list = fs::read_to_string(taught(&["--learnt", LIST]).path(LIST)).unwrap();
     assert!(list.contains("\"function\": \"work\""), "{list}");

@@ -2,8 +2,8 @@
 //! that the user names.
 //!
 //! Which files of code a program will load nobody knows before it does, least of all of a script.
-//! So a recording is given what is known of all files that are where they were and as they were,
-//! and of others what is found in the build that is there now. Beside the runtime this may be
+//! So a recording is given what is known of all files: also of such as are not there, because it may
+//! make them. Of those that are another build now it is given what is found there besides. Beside the runtime this may be
 //! lost: it is learnt again.
 
 use super::Learnt;
@@ -122,12 +122,10 @@ impl Lists {
         let mut others: BTreeMap<PathBuf, (u64, Vec<&Module>)> = BTreeMap::new();
         for module in &modules {
             let Some(key) = module.key() else { continue };
+            known.learnt.add(module.words());
             for path in there.of(module) {
                 match builds::key_of(&path) {
-                    Some(now) if now == key => {
-                        known.learnt.stands_at(key, &path);
-                        known.learnt.add(module.words());
-                    }
+                    Some(now) if now == key => known.learnt.stands_at(key, &path),
                     Some(now) => others.entry(path).or_insert((now, Vec::new())).1.push(module),
                     None => {}
                 }
@@ -328,7 +326,7 @@ mod tests {
             check(&lists, &other, 3, 0);
             // It has no names by which they could be found.
             fs::write(&program, b"two").unwrap();
-            check(&lists, &program, 0, 3);
+            check(&lists, &program, 3, 3);
         }
     }
 
@@ -341,7 +339,10 @@ mod tests {
             lists.keep(&lesson(&program, b"one", &[10])).unwrap();
             fs::rename(&program, elsewhere.join("program")).unwrap();
             check(&lists, &elsewhere.join("program"), 1, 0);
-            check(&lists, &elsewhere.join("another"), 0, 0);
+            check(&lists, &elsewhere.join("another"), 1, 0);
+            fs::write(elsewhere.join("program"), b"two").unwrap();
+            check(&lists, &elsewhere.join("program"), 1, 1);
+            check(&lists, &elsewhere.join("another"), 1, 0);
         }
     }
 
@@ -366,11 +367,12 @@ mod tests {
             for (build, places) in [(b"one", &[10][..]), (b"two", &[11, 12])] {
                 lists.keep(&lesson(&program, build, places)).unwrap();
             }
-            check(lists, &program, 2, 0);
         }
+        check(&cache, &program, 3, 0);
+        check(&list, &program, 2, 0);
         fs::write(&program, b"one").unwrap();
-        check(&cache, &program, 1, 0);
-        check(&list, &program, 0, 2);
+        check(&cache, &program, 3, 0);
+        check(&list, &program, 2, 2);
     }
 
     #[test]

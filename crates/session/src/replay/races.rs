@@ -149,7 +149,8 @@ impl Replayer {
         }
         found.threads = self.threads(&found.threads);
         let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
-        let learnt = ordering.unwrap_or(folder.learnt(self.known_unless(replays)).map_err(ReplayError::Races)?);
+        let learnt = ordering
+            .unwrap_or(folder.learnt(self.known_unless(replays), &self.recorded()).map_err(ReplayError::Races)?);
         // What replays as it is needs no more order, which would make later recordings slower.
         let learns = besides.ordering_first || matches!(alone, Alone::Diverges { .. });
         let (ordering, learnt) = (false, if learns { learnt } else { Learnt::default() });
@@ -346,7 +347,7 @@ impl Scratch {
 
     /// Which accesses the second pass learnt. Where those are all known already, from whose order that of the others follows, all
     /// that race, if `known` says which are.
-    fn learnt(&self, known: Option<&[Accesses]>) -> io::Result<Learnt> {
+    fn learnt(&self, known: Option<&[Accesses]>, recorded: &Recorded) -> io::Result<Learnt> {
         let (mut learnt, mut all) = (Learnt::default(), Learnt::default());
         for words in files(&self.0, LEARNT)? {
             let mut paths: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
@@ -360,8 +361,9 @@ impl Scratch {
             for (file, path) in paths {
                 let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
                 let path = Path::new(OsStr::from_bytes(&path[..end]));
-                learnt.stands_at(file, path);
-                all.stands_at(file, path);
+                let path = recorded.path(path).unwrap_or_else(|| path.to_owned());
+                learnt.stands_at(file, &path);
+                all.stands_at(file, &path);
             }
         }
         if known.is_some_and(|known| Learnt::from_manifest(known).take_in(&learnt) == 0) {

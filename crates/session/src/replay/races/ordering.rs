@@ -47,7 +47,7 @@ impl Replayer {
         }
         let bytes = watched.bytes();
         let (found, last) = self.watched(folder, &mut watched, before, options, bytes, tell)?;
-        let learnt = folder.learnt(self.known_unless(false)).map_err(ReplayError::Races)?;
+        let learnt = folder.learnt(self.known_unless(false), &self.recorded()).map_err(ReplayError::Races)?;
         let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
         let is_new = Learnt::from_manifest(&self.recording.manifest.accesses).take_in(&learnt) > 0;
         Ok((is_new || interrupted.is_some()).then_some(Hunt {
