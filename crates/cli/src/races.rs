@@ -102,7 +102,7 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<OrEnded<(Report, KnownRace
         );
     }
     let manifest = &replayer.recording().manifest;
-    let ordered = (manifest.level == Level::Atomics).then(|| Learnt::of(manifest));
+    let ordered = (manifest.level == Level::Atomics).then(|| Learnt::from_manifest(&manifest.accesses));
     let besides = Besides { segments: options.segments, accesses: ordered.is_some(), ordering_first: false };
     let hunt = search(replayer, &report, options, besides)?;
     if let Some(signal) = hunt.interrupted {

@@ -6,7 +6,7 @@
 //! stands in its manifest.
 
 use relive_trace::control::ACCESSES_MAX;
-use relive_trace::manifest::{Accesses, Manifest};
+use relive_trace::manifest::Accesses;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -39,11 +39,6 @@ impl Learnt {
     pub fn take_in(&mut self, other: &Self) -> usize {
         self.files.extend(other.files.iter().map(|(file, path)| (*file, path.clone())));
         self.add(other.accesses.iter().copied())
-    }
-
-    /// What a recording orders.
-    pub fn of(manifest: &Manifest) -> Self {
-        Self::from_manifest(&manifest.accesses)
     }
 
     /// Those in files in which others have some, too, and of which they know where they are.
@@ -83,7 +78,8 @@ impl Learnt {
         files.map(|(file, (_, places))| Accesses { file: format!("{file:016x}"), places }).collect()
     }
 
-    pub(crate) fn from_manifest(files: &[Accesses]) -> Self {
+    /// What a recording orders, as its manifest says.
+    pub fn from_manifest(files: &[Accesses]) -> Self {
         let mut learnt = Self::default();
         for Accesses { file, places } in files {
             if let Ok(file) = u64::from_str_radix(file, 16) {

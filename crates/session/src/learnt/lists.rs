@@ -88,10 +88,15 @@ impl Module {
         u64::from_str_radix(&self.file, 16).ok()
     }
 
-    /// Whether it is a later build of the same file.
-    fn comes_after(&self, other: &Self) -> bool {
-        let (Some(own), Some(other)) = (&self.path, &other.path) else { return false };
-        own == other || own.file_name() == other.file_name() && !other.exists()
+    /// Whether it is the build that is there.
+    fn is_there(&self) -> bool {
+        self.path.as_ref().is_some_and(|path| builds::key_of(path) == self.key())
+    }
+
+    /// Whether it is another build of the same file.
+    fn replaces(&self, other: &Self) -> bool {
+        let (Some(own), Some(path)) = (&self.path, &other.path) else { return false };
+        self.file != other.file && (own == path || own.file_name() == path.file_name() && !path.exists())
     }
 
     fn words(&self) -> impl Iterator<Item = [u64; 2]> {
@@ -153,17 +158,19 @@ impl Lists {
                 at.map_or_else(|| Module { file, path: None, accesses: Vec::new() }, |at| modules.swap_remove(at));
             let more = add(&mut module, key, path, &places);
             new += more;
-            match self {
-                Self::Cache(folder) if more > 0 => write(&folder.join(format!("learnt-{key:016x}.json")), &module)?,
-                // What an older build knew stands in the newer one, too.
-                Self::File(_) if more > 0 => modules.retain(|other| !module.comes_after(other)),
-                _ => {}
+            if let Self::Cache(folder) = self
+                && more > 0
+            {
+                write(&folder.join(format!("learnt-{key:016x}.json")), &module)?;
             }
             modules.push(module);
         }
         if let Self::File(path) = self
             && new > 0
         {
+            // What an older build knew stands in the one that is there, too.
+            let there: Vec<Module> = modules.iter().filter(|module| module.is_there()).cloned().collect();
+            modules.retain(|module| !there.iter().any(|now| now.replaces(module)));
             modules.sort_by(|one, other| (&one.path, &one.file).cmp(&(&other.path, &other.file)));
             write(path, &modules)?;
         }
@@ -258,7 +265,7 @@ fn add(module: &mut Module, key: u64, path: Option<&Path>, places: &[u64]) -> us
     count
 }
 
-/// Those beside the runtime. More than are kept were not used for longest, and go.
+/// Those beside the runtime, the last changed first. What are more than are kept go.
 fn cached(folder: &Path) -> Vec<Module> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<(SystemTime, PathBuf)> = entries
@@ -373,6 +380,20 @@ mod tests {
         fs::write(&program, b"one").unwrap();
         check(&cache, &program, 3, 0);
         check(&list, &program, 2, 2);
+    }
+
+    /// Keys are in no order of time.
+    #[test]
+    fn what_an_older_build_knew_does_not_come_back_to_a_users_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let [_, list] = both(folder.path());
+        let program = folder.path().join("program");
+        for build in 0..16u8 {
+            let mut learnt = list.load(&program, Path::new("/no/loader")).unwrap().learnt;
+            learnt.take_in(&lesson(&program, &[build], &[u64::from(build)]));
+            assert_eq!(list.keep(&learnt).unwrap(), 1);
+            check(&list, &program, 1, 0);
+        }
     }
 
     #[test]
