@@ -148,14 +148,91 @@ fn the_heap_is_clear_of_a_program_that_lies_low() {
     const WINDOW: u64 = 1 << 36;
     const LOW: u64 = 2 << 30;
     let scratch = tempfile::tempdir().expect("a folder");
-    let (source, program, trace) =
-        (scratch.path().join("low.c"), scratch.path().join("low"), scratch.path().join("trace"));
-    std::fs::write(&source, CODE).expect("a source");
-    run(Command::new("cc").args(["-O1", "-no-pie", "-o"]).args([&program, &source]), LIMIT).expect_code(0);
+    let (program, trace) = (compiled(scratch.path(), "low", CODE, &["-no-pie"]), scratch.path().join("trace"));
     let recorded = run(&mut record(&trace, &[text(&program)]), LIMIT).expect_code(0);
     let numbers: Vec<u64> = recorded.text().split_whitespace().map(|word| word.parse().expect("a number")).collect();
     let [low, least, most] = numbers[..] else { panic!("{numbers:?}") };
     assert!(low < LOW && least % WINDOW >= LOW && least % WINDOW < most % WINDOW, "{numbers:x?}");
+}
+
+/// Compiles `code` with these arguments besides; the program, or library.
+fn compiled(scratch: &Path, name: &str, code: &str, arguments: &[&str]) -> PathBuf {
+    let (source, made) = (scratch.join(format!("{name}.c")), scratch.join(name));
+    std::fs::write(&source, code).expect("a source");
+    run(Command::new("cc").arg("-O1").arg("-o").args([&made, &source]).args(arguments), LIMIT).expect_code(0);
+    made
+}
+
+/// GNU Common Lisp, with which maxima is built, has one table for its pages from the first of the program to the break.
+#[test]
+fn the_break_is_right_behind_a_program_that_lies_low() {
+    const CODE: &str = "#define _DEFAULT_SOURCE\n#include <stdio.h>\n#include <unistd.h>\n\
+        extern char end[];\n\
+        int main(void) {\n\
+            char *start = sbrk(0), *more = sbrk(1 << 20);\n\
+            more[(1 << 20) - 1] = 1;\n\
+            printf(\"%ld %d %p\\n\", start - end, more == start, sbrk(0));\n\
+        }\n";
+    let scratch = tempfile::tempdir().expect("a folder");
+    let (program, trace) = (compiled(scratch.path(), "low", CODE, &["-no-pie"]), scratch.path().join("trace"));
+    let recorded = run(&mut record(&trace, &[text(&program)]), LIMIT).expect_code(0);
+    let said = recorded.text();
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let [behind, "1", _] = words[..] else { panic!("{words:?}") };
+    assert!((0..4096).contains(&behind.parse().expect("a number")), "{words:?}");
+    let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(0);
+    assert_eq!(replayed.text(), said);
+}
+
+/// tcmalloc's and TBB's have them; what they give out by other names is set up by the first `malloc`.
+#[test]
+fn an_allocator_that_has_libcs_own_names_is_not_taken_for_libc() {
+    const ALLOCATOR: &str = "#include <stddef.h>\n#include <stdlib.h>\n#include <string.h>\n\
+        static char memory[16 << 20];\n\
+        static size_t used;\n\
+        static int is_set_up;\n\
+        static void *take(size_t align, size_t bytes) {\n\
+            size_t at = (used + sizeof(size_t) + align - 1) / align * align;\n\
+            memcpy(memory + at - sizeof bytes, &bytes, sizeof bytes);\n\
+            used = at + bytes;\n\
+            return memory + at;\n\
+        }\n\
+        void *malloc(size_t bytes) { is_set_up = 1; return take(16, bytes); }\n\
+        void free(void *block) { (void)block; }\n\
+        void *calloc(size_t count, size_t bytes) { return take(16, count * bytes); }\n\
+        void *memalign(size_t align, size_t bytes) { return take(align, bytes); }\n\
+        void *valloc(size_t bytes) { return take(4096, bytes); }\n\
+        void *realloc(void *block, size_t bytes) {\n\
+            size_t held = 0;\n\
+            if (block)\n\
+                memcpy(&held, (char *)block - sizeof held, sizeof held);\n\
+            return memcpy(malloc(bytes), block ? block : \"\", held < bytes ? held : bytes);\n\
+        }\n\
+        #define LIKE(name) __attribute__((alias(#name)))\n\
+        void *__libc_malloc(size_t) LIKE(malloc);\n\
+        void __libc_free(void *) LIKE(free);\n\
+        void *__libc_calloc(size_t, size_t) LIKE(calloc);\n\
+        void *__libc_realloc(void *, size_t) LIKE(realloc);\n\
+        void *__libc_memalign(size_t, size_t) LIKE(memalign);\n\
+        void *__libc_valloc(size_t) LIKE(valloc);\n\
+        void *__libc_pvalloc(size_t) LIKE(valloc);\n\
+        void *further(size_t bytes) { return is_set_up ? take(16, bytes) : NULL; }\n\
+        int is_own(void *block) { return (char *)block >= memory && (char *)block < memory + sizeof memory; }\n";
+    const CODE: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+        void *further(size_t);\n\
+        int is_own(void *);\n\
+        int main(void) {\n\
+            char *first = realloc(malloc(10), 30), *copy = strdup(\"copied\");\n\
+            printf(\"%d %d %d %p\\n\", is_own(first), is_own(copy), is_own(further(10)), (void *)copy);\n\
+        }\n";
+    let scratch = tempfile::tempdir().expect("a folder");
+    let library = compiled(scratch.path(), "libbrought.so", ALLOCATOR, &["-shared", "-fPIC", "-fno-builtin"]);
+    let with = [text(&library), "-Wl,-rpath", &format!("-Wl,{}", text(scratch.path()))];
+    let (program, trace) = (compiled(scratch.path(), "program", CODE, &with), scratch.path().join("trace"));
+    let recorded = run(&mut record(&trace, &[text(&program)]), LIMIT).expect_code(0);
+    assert!(recorded.text().starts_with("1 1 1 "), "{}", recorded.text());
+    let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(0);
+    assert_eq!(replayed.text(), recorded.text());
 }
 
 fn debugged(trace: &Path, commands: &[&str]) -> Ended {

@@ -31,6 +31,8 @@ pub mod frames;
 pub mod gate;
 #[cfg(not(loom))]
 pub mod handed;
+#[cfg(not(loom))]
+pub mod image;
 pub mod jump;
 #[cfg(not(loom))]
 pub mod keep;

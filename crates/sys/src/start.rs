@@ -24,7 +24,7 @@ pub const OPENED_BYTES: usize = 256 << 10;
 pub const SCRATCH: usize = 0x1FFC_0000_0000;
 /// A program that does not say where it wants to be.
 pub const PROGRAM: usize = 0x5555_5555_4000;
-/// The memory that the break moves in.
+/// The memory that the break of most programs moves in, see [`Break::behind`].
 pub const BREAK: Range<usize> = 0x5600_0000_0000..0x5680_0000_0000;
 /// The program's mappings, from the top down. Programs built with the thread sanitizer may have theirs here, too.
 pub const AREA: Range<usize> = 0x7E90_0000_0000..0x7FDF_FF00_0000;
@@ -146,8 +146,12 @@ pub unsafe fn find(auxiliary: *const [usize; 2], kind: usize) -> Option<usize> {
 
 /// The break: the kernel's own lies where the starter was put, or anywhere.
 #[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
-pub struct Break(usize);
+#[repr(C)]
+pub struct Break {
+    start: usize,
+    end: usize,
+    now: usize,
+}
 
 /// What a change of the break asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,27 +165,44 @@ pub enum Change {
 }
 
 impl Break {
+    /// Far from everything.
+    pub const FAR: Self = Self::within(BREAK.start, BREAK.end);
+
+    const fn within(start: usize, end: usize) -> Self {
+        Self { start, end, now: start }
+    }
+
+    /// That of a program that is linked to a fixed address, and ends at `end`, which is a page's: right there, as the kernel
+    /// has it where nothing is left to chance. Some Lisps have one table for their pages from the first of the program to the
+    /// last below the break. `None` where there is little room.
+    pub fn behind(end: usize) -> Option<Self> {
+        const ROOM: usize = 256 << 20;
+        (end <= LOW.start - ROOM).then_some(Self::within(end, LOW.start))
+    }
+
     /// Where it starts.
-    pub const START: Self = Self(BREAK.start);
+    pub fn start(self) -> usize {
+        self.start
+    }
 
     /// Where it is.
     pub fn now(self) -> usize {
-        self.0
+        self.now
     }
 
     /// The break at `wanted`, and what has to be done for it; `None` if it can't be there.
     pub fn change(self, wanted: usize) -> Option<(Self, Change)> {
         const PAGE: usize = 4096;
-        if !(BREAK.start..=BREAK.end).contains(&wanted) {
+        if !(self.start..=self.end).contains(&wanted) {
             return None;
         }
-        let (old, new) = (self.0.next_multiple_of(PAGE), wanted.next_multiple_of(PAGE));
+        let (old, new) = (self.now.next_multiple_of(PAGE), wanted.next_multiple_of(PAGE));
         let change = match new.cmp(&old) {
             core::cmp::Ordering::Equal => Change::None,
             core::cmp::Ordering::Greater => Change::Map(old, new),
             core::cmp::Ordering::Less => Change::Unmap(new, old),
         };
-        Some((Self(wanted), change))
+        Some((Self { now: wanted, ..self }, change))
     }
 
     /// Carries out `brk(wanted)`; what the call returns.
@@ -193,7 +214,7 @@ impl Break {
         use crate::syscall::syscall6;
         const READ_WRITE: usize = 3;
         const PRIVATE_ANONYMOUS_AT: usize = 2 | 0x20 | 0x10_0000;
-        let Some((new, change)) = self.change(wanted) else { return self.0 };
+        let Some((new, change)) = self.change(wanted) else { return self.now };
         // SAFETY: the caller's promise: what is below the old break and above the new one is given back.
         let done = unsafe {
             match change {
@@ -208,13 +229,13 @@ impl Break {
         if done {
             *self = new;
         }
-        self.0
+        self.now
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BREAK, Break, Change, Opened};
+    use super::{BREAK, Break, Change, LOW, Opened};
 
     #[test]
     fn what_finds_no_room_makes_the_list_incomplete() {
@@ -233,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_break_moves_by_pages_within_its_bounds() {
-        let start = Break::START;
+        let start = Break::FAR;
         assert_eq!(start.change(0).map(|_| ()), None);
         let (grown, change) = start.change(BREAK.start + 1).unwrap();
         assert_eq!(change, Change::Map(BREAK.start, BREAK.start + 4096));
@@ -241,11 +262,17 @@ mod tests {
         let (back, change) = grown.change(BREAK.start).unwrap();
         assert_eq!((back.now(), change), (BREAK.start, Change::Unmap(BREAK.start, BREAK.start + 4096)));
         assert!(grown.change(BREAK.end + 1).is_none());
+        let behind = Break::behind(0x60_3000).unwrap();
+        assert!(
+            behind.now() == 0x60_3000 && behind.change(0x60_2fff).is_none() && behind.change(BREAK.start).is_none()
+        );
+        assert_eq!(behind.change(0x60_3001).unwrap().1, Change::Map(0x60_3000, 0x60_4000));
+        assert!(Break::behind(LOW.start - 4096).is_none(), "there is no room");
     }
 
     #[test]
     fn a_break_that_was_moved_can_be_written_below() {
-        let mut own = Break::START;
+        let mut own = Break::FAR;
         // SAFETY: nothing else of this process lies there.
         unsafe {
             assert_eq!(own.set(0), BREAK.start);

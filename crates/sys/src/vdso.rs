@@ -1,15 +1,10 @@
-//! The image of functions that the kernel maps into every process: finding one,
-//! and making it go elsewhere.
+//! The image of functions that the kernel maps into every process: making one of them
+//! go elsewhere.
 
+use crate::image::Image;
 use crate::syscall::number::MPROTECT;
 use crate::syscall::syscall6;
 
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
-const DT_HASH: u64 = 4;
-const DT_STRTAB: u64 = 5;
-const DT_SYMTAB: u64 = 6;
-const DT_GNU_HASH: u64 = 0x6FFF_FEF5;
 const PAGE: usize = 4096;
 /// No image has had more than four.
 const PAGES: usize = 16;
@@ -20,70 +15,24 @@ const PROT_ALL: usize = 7;
 #[derive(Clone, Copy, Debug)]
 pub struct Vdso {
     start: usize,
-    /// What is added to its addresses.
-    bias: usize,
-    symbols: usize,
-    strings: usize,
-    count: usize,
-}
-
-unsafe fn read<T: Copy>(address: usize) -> T {
-    // SAFETY: the caller's promise.
-    unsafe { (address as *const T).read_unaligned() }
+    image: Image,
 }
 
 impl Vdso {
-    /// Reads the tables of the image at `start`.
+    /// The image at `start`.
     ///
     /// # Safety
     /// `start` must be what the kernel gave as `AT_SYSINFO_EHDR`.
     pub unsafe fn at(start: usize) -> Self {
-        let mut image = Self { start, bias: start, symbols: 0, strings: 0, count: 0 };
-        // SAFETY: a well-formed ELF image of the kernel's; offsets are those of its 64-bit headers.
-        unsafe {
-            let (headers, size, count) =
-                (start + read::<u64>(start + 32) as usize, read::<u16>(start + 54), read::<u16>(start + 56));
-            let mut dynamic = 0;
-            for header in (0..usize::from(count)).map(|i| headers + i * usize::from(size)) {
-                let (offset, address) = (read::<u64>(header + 8) as usize, read::<u64>(header + 16) as usize);
-                match read::<u32>(header) {
-                    PT_LOAD => image.bias = start.wrapping_add(offset).wrapping_sub(address),
-                    PT_DYNAMIC => dynamic = start + offset,
-                    _ => {}
-                }
-            }
-            while dynamic != 0 && read::<u64>(dynamic) != 0 {
-                let value = image.bias.wrapping_add(read::<u64>(dynamic + 8) as usize);
-                match read::<u64>(dynamic) {
-                    DT_SYMTAB => image.symbols = value,
-                    DT_STRTAB => image.strings = value,
-                    DT_HASH => image.count = read::<u32>(value + 4) as usize,
-                    DT_GNU_HASH if image.count == 0 => image.count = gnu_count(value),
-                    _ => {}
-                }
-                dynamic += 16;
-            }
-        }
-        image
+        // SAFETY: the caller's promise.
+        Self { start, image: unsafe { Image::at(start) } }
     }
 
     /// The address of a function.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
-        const SYMBOL_BYTES: usize = 24;
-        (0..self.count).map(|i| self.symbols + i * SYMBOL_BYTES).find_map(|symbol| {
-            // SAFETY: an entry of the image's symbol table, whose names end in zero.
-            unsafe {
-                let text = self.strings + read::<u32>(symbol) as usize;
-                let same = name.iter().enumerate().all(|(i, &b)| read::<u8>(text + i) == b)
-                    && read::<u8>(text + name.len()) == 0;
-                let address = read::<u64>(symbol + 8) as usize;
-                (same && address != 0).then(|| self.bias.wrapping_add(address))
-            }
-        })
+        self.image.find(name)
     }
-}
 
-impl Vdso {
     /// Makes each of `functions` start with a jump to its other one. `false` if the kernel doesn't let the image be written.
     ///
     /// # Safety
@@ -104,25 +53,6 @@ impl Vdso {
             }
             protect(length, PROT_READ_EXEC)
         }
-    }
-}
-
-/// The number of symbols by a GNU hash table: one more than the last of the longest chain.
-unsafe fn gnu_count(table: usize) -> usize {
-    // SAFETY: the caller's promise: the image's own table.
-    unsafe {
-        let (buckets, first, bloom) =
-            (read::<u32>(table) as usize, read::<u32>(table + 4) as usize, read::<u32>(table + 8) as usize);
-        let bucket = table + 16 + bloom * 8;
-        let chain = bucket + buckets * 4;
-        let Some(mut last) = (0..buckets).map(|i| read::<u32>(bucket + i * 4) as usize).max().filter(|&m| m >= first)
-        else {
-            return first;
-        };
-        while read::<u32>(chain + (last - first) * 4) & 1 == 0 {
-            last += 1;
-        }
-        last + 1
     }
 }
 

@@ -106,6 +106,8 @@ pub mod flag {
     pub const ATOMICS_TELL: u32 = 1 << 21;
     /// The heap begins where it did before [`crate::layout::HIGH_HEAP_SINCE`].
     pub const LOW_HEAP: u32 = 1 << 23;
+    /// The break of every program lies where it did before [`crate::layout::NEAR_BREAK_SINCE`].
+    pub const FAR_BREAK: u32 = 1 << 26;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Nobody is to see what the program writes to its standard error.

@@ -6,11 +6,13 @@
 //! What libc gave out before our constructor stays where it is: such blocks are
 //! moved when they change size, and never freed.
 
+use crate::module::{self, Module};
 use crate::real::{self, errno, set_errno};
 use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
 use relive_rt::environment::heap;
 use relive_rt::report;
+use relive_sys::image::Image;
 use relive_sys::lookup::next_symbol;
 use relive_sys::sites;
 
@@ -25,7 +27,8 @@ const MAPPED: usize = 2;
 const OWN: usize = 7;
 const FURTHER: usize = 3;
 
-/// The functions by the names under which libc alone has them; others may define the usual ones.
+/// The functions by the names that libc has for itself. An allocator may define them, too (tcmalloc, TBB's), as well as the
+/// usual ones, and is asked for nothing then but by libc's own names: in half of an allocator nothing would be set up.
 fn own_names() -> [(&'static CStr, usize); OWN] {
     [
         (c"__libc_malloc", fronts::malloc as *const () as usize),
@@ -52,14 +55,15 @@ const NEAR: usize = 64 * 1024;
 
 /// Takes libc's place.
 pub(crate) fn take_over() {
+    let libc = module::find(next_symbol(c"gnu_get_libc_version", None));
     let own = own_names();
-    let first = next_symbol(own[0].0, None);
-    if own.iter().any(|(name, _)| next_symbol(name, None) == 0) {
+    let first = libcs(libc, own[0].0);
+    if own.iter().any(|(name, _)| libcs(libc, name) == 0) {
         return report::line(format_args!(
             "the heap of this C library is not known; its addresses may differ in a replay"
         ));
     }
-    let all = own.into_iter().chain(further()).map(|(name, target)| (next_symbol(name, None), target));
+    let all = own.into_iter().chain(further()).map(|(name, target)| (libcs(libc, name), target));
     let mut near = [(0, 0); OWN + FURTHER];
     let mut count = 0;
     for (place, function) in near.iter_mut().zip(all.filter(|&(found, _)| found.abs_diff(first) < NEAR)) {
@@ -68,6 +72,14 @@ pub(crate) fn take_over() {
     }
     // SAFETY: functions of libc's, all longer than the jump; at start-up nobody else runs them.
     unsafe { sites::divert(&near[..count]) };
+}
+
+/// The address of what libc defines by this name, or 0. Who else defines it comes before libc.
+fn libcs(libc: Option<Module>, name: &CStr) -> usize {
+    let found = next_symbol(name, None);
+    let Some(libc) = libc.filter(|libc| !(libc.start..libc.end).contains(&found)) else { return found };
+    // SAFETY: it is loaded, for as long as the process lives.
+    unsafe { Image::at(libc.start) }.find(name.to_bytes()).unwrap_or(0)
 }
 
 /// What libc's functions are made to go to.

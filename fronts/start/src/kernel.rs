@@ -7,7 +7,7 @@ use crate::leave;
 use crate::load::Program;
 use crate::stack::Stack;
 use core::ffi::CStr;
-use relive_sys::start::{self, BREAK, IMAGE, SCRATCH};
+use relive_sys::start::{self, IMAGE, SCRATCH};
 use relive_sys::syscall::number::{MREMAP, PRCTL, RT_SIGPROCMASK};
 use relive_sys::syscall::{self, syscall6};
 use relive_sys::{dispatch, maps};
@@ -92,7 +92,7 @@ pub(crate) fn tell(passed: &Passed, program: &Program, stack: &Stack) {
     let layout = Layout {
         code: program.code,
         data: program.data,
-        end_of_data: [BREAK.start; 2],
+        end_of_data: [program.end_of_data.start(); 2],
         stack: stack.pointer,
         arguments: stack.arguments,
         environment: stack.environment,

@@ -58,7 +58,7 @@ pub(crate) fn lay(passed: &Passed) -> (&'static mut Handover, Told) {
         file: file_name(),
         stack: passed.stack,
         lowest: AREA.end,
-        end_of_data: Break::START,
+        end_of_data: Break::FAR,
         opened: Opened::NONE,
         places: None,
     };

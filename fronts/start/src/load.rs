@@ -8,7 +8,7 @@ use core::ffi::CStr;
 use core::ops::Range;
 use relive_sys::elf::{EXECUTABLE, Elf, HEADERS, LOAD, READABLE, STACK, Segment, WRITABLE};
 use relive_sys::outside::Places;
-use relive_sys::start::{Handover, PROGRAM};
+use relive_sys::start::{Break, Handover, PROGRAM};
 use relive_sys::syscall::number::MMAP;
 use relive_sys::syscall::{self, syscall6};
 
@@ -35,6 +35,7 @@ pub(crate) struct Program {
     /// First and last byte of code and of data.
     pub(crate) code: [usize; 2],
     pub(crate) data: [usize; 2],
+    pub(crate) end_of_data: Break,
     pub(crate) stack_executable: bool,
 }
 
@@ -70,9 +71,13 @@ pub(crate) fn program(path: &CStr, fd: u32, head: &[u8], scratch: &mut Scratch, 
         CStr::from_ptr(name.cast())
     };
     let loader = map_loader(name, scratch, handover);
+    if let Some(end_of_data) = Break::behind(span.end).filter(|_| !elf.movable && !outside::is_break_far()) {
+        handover.end_of_data = end_of_data;
+    }
+    let end_of_data = handover.end_of_data;
     let stack = segments().find(|segment| segment.kind == STACK);
     let stack_executable = stack.is_some_and(|segment| segment.flags & EXECUTABLE != 0);
-    Program { own, loader, code: range(EXECUTABLE), data: range(WRITABLE), stack_executable }
+    Program { own, loader, code: range(EXECUTABLE), data: range(WRITABLE), end_of_data, stack_executable }
 }
 
 fn map_loader(name: &CStr, scratch: &mut Scratch, handover: &mut Handover) -> Mapped {

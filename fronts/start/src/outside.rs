@@ -10,14 +10,14 @@ use crate::arguments::Passed;
 use crate::files;
 use core::ffi::CStr;
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use relive_sys::frames::File;
 use relive_sys::outside::{self, Answer, Kind, Places, SIGILL, Searched};
 use relive_sys::signal::{Context, Info};
 use relive_sys::start::{CONTROL, HANDOVER, Handover};
 use relive_sys::syscall::number::MMAP;
 use relive_sys::syscall::{self, syscall6};
-use relive_trace::control::{CONTROL_MAGIC, Control, ENV_CONTROL, mode};
+use relive_trace::control::{CONTROL_MAGIC, Control, ENV_CONTROL, flag, mode};
 
 /// What lies between two times that the loader asks for.
 const TICK: u64 = 1000;
@@ -28,6 +28,13 @@ static SESSION: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
 fn session() -> Option<&'static Control> {
     // SAFETY: null, or mapped until nobody runs here any more.
     unsafe { SESSION.load(Ordering::Relaxed).as_ref() }
+}
+
+static IS_BREAK_FAR: AtomicBool = AtomicBool::new(false);
+
+/// Whether the session has all breaks far from everything.
+pub(crate) fn is_break_far() -> bool {
+    IS_BREAK_FAR.load(Ordering::Relaxed)
 }
 
 /// What processes of the session have found.
@@ -49,6 +56,7 @@ pub(crate) fn start(passed: &Passed) -> Option<&'static Places> {
     let control = map(fd);
     syscall::close(fd);
     let control = control?;
+    IS_BREAK_FAR.store(control.magic == CONTROL_MAGIC && control.flags & flag::FAR_BREAK != 0, Ordering::Relaxed);
     let Some(leaves) = described(control) else {
         // SAFETY: what was just mapped, of which nothing is kept.
         unsafe { syscall::munmap(CONTROL, size_of::<Control>()) };

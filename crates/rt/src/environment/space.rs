@@ -118,7 +118,7 @@ impl Space {
             high: Area::new(AREA),
             wide: Area::new(WIDE),
             low: Area::new(LOW),
-            end_of_data: Break::START,
+            end_of_data: Break::FAR,
             attached: Attached::new(),
         }
     }
