@@ -51,16 +51,26 @@ fn walk(bytes: &[u8], mut start: usize, opcode: usize) -> Option<Found> {
     }
 }
 
-/// Whether the instructions from `start` on look like a program's.
+/// Whether the instructions from `start` on look like a program's. Where `bytes` end code does, too: with what never goes on, or
+/// with a call that does not return, but not just so.
 pub(super) fn goes_on(bytes: &[u8], start: usize) -> bool {
-    let mut at = start;
+    let (mut at, mut calls) = (start, false);
     for _ in 0..BEHIND {
         match of_program(&bytes[at..]) {
-            _ if at == bytes.len() => return true,
+            _ if at == bytes.len() => return calls,
             None => return false,
             // Behind these may be anything.
             Some(Instruction { map: 0, opcode: 0xC2 | 0xC3 | 0xE9 | 0xEB, .. }) => return true,
-            Some(found) => at += found.length,
+            Some(found) => {
+                at += found.length;
+                calls = match (found.map, found.opcode) {
+                    (0, 0xE8) => true,
+                    (0, 0xFF) => matches!(found.operands.map(|operands| operands >> 3 & 7), Some(2..=5)),
+                    // `ud2`, and what fills the space to the next function.
+                    (0, 0x90 | 0xCC) | (1, 0x0B | 0x1F) => true,
+                    _ => false,
+                };
+            }
         }
     }
     true

@@ -101,6 +101,14 @@ mod tests {
     }
 
     #[test]
+    fn a_number_behind_a_jump_is_none() {
+        // As Mono's compiler lays one behind each jump to another file: `jmp [rip + ...]`.
+        let jump = [0xFF, 0x25, 0x80, 0x06, 0x1A, 0x00];
+        assert!(!check(&jump, &[0x03, 0x00]), "nothing ends there");
+        assert!(check(&jump, &[0xE8, 1, 0, 0, 0]), "a call that does not return");
+    }
+
+    #[test]
     fn the_table_of_a_return_is_none() {
         // `jmp [rbp]`, what is on the stack, the kind, and the distance of another table; `lea rax, [rbp - 48]; ret`.
         let table = [0xFF, 0x65, 0x00, 5, 0, 0, 0, 0, 0, 0, 0, 30, 0, 0, 0, 0xF0];
