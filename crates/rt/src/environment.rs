@@ -36,6 +36,7 @@ mod hidden;
 mod images;
 mod instructions;
 mod itself;
+mod lapses;
 mod memory;
 mod ordered;
 mod output;
@@ -61,6 +62,7 @@ pub use itself::file_behind;
 pub use unseen::{child_made, in_turn_to_fork, unseen};
 
 use crate::replay::calls as replayed;
+use crate::replay::lapse;
 use crate::report;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
@@ -431,12 +433,16 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
                 answered.unwrap_or_else(|| itself::answer(number, arguments, dispatch::program_call(number, &given)));
             generated::hide(number, arguments, result);
             let check = output::check(number, arguments, result);
+            let lapse = (result == 0 && lapses::is_one(number, arguments)).then(|| lapses::end(thread));
             writer::append_call(thread, number, result, &|visit| {
                 if let Some(index) = told {
                     visit(shape[index..].as_ptr().addr(), size_of::<usize>());
                 }
                 relive_calls::written(outputs, &shape, &before, result, &Program, visit);
                 check.visit(visit);
+                if let Some([address, length]) = lapse.as_ref().map(lapses::Told::piece) {
+                    visit(address, length);
+                }
             });
             output::wrote(thread, number, arguments, result);
             output::follow(number, arguments, result);
@@ -451,7 +457,7 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
         thread.count_call(false);
         return 0;
     }
-    let taken = replayed::take(number);
+    let taken = lapse::again(number).unwrap_or_else(|| replayed::take(number));
     let result = taken.result;
     let mut filler = taken.filler();
     if let Some(index) = told {
@@ -464,6 +470,9 @@ unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], ou
     });
     // SAFETY: what the program wrote is readable: the kernel read it in the recording.
     unsafe { output::compare(&mut filler, number, arguments, result) };
+    if result == 0 && lapses::is_one(number, arguments) {
+        lapses::end_again(number, taken, &mut filler);
+    }
     filler.finish(number);
     // SAFETY: the program has the call's name still, as in the recording.
     unsafe { output::follow(number, arguments, result) };

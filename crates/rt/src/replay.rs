@@ -25,6 +25,7 @@ mod creation;
 pub mod cursor;
 mod end;
 mod entering;
+pub mod lapse;
 mod learning;
 pub mod signals;
 mod stops;
@@ -82,6 +83,9 @@ pub struct Replay {
     order: Cursor,
     /// Everything else: results, runs, hashes.
     values: Cursor,
+    /// Calls in which time passed.
+    lapses: Cursor,
+    repeated: lapse::Repeated,
     /// Waits of the derived order.
     derived: Cursor,
     events: u64,
@@ -120,6 +124,8 @@ impl Replay {
             slot: None,
             order: Cursor::empty(),
             values: Cursor::empty(),
+            lapses: Cursor::empty(),
+            repeated: lapse::Repeated::NOTHING,
             derived: Cursor::empty(),
             events: 0,
             total: 0,
@@ -160,6 +166,9 @@ impl Replay {
         self.slot = Some(&runtime::turns()[index as usize]);
         self.values = Cursor::new(stream, |r| !cursor::is_order(r) && !calls::is_full_sleep(r));
         self.derived = Cursor::new(plan.derived(recorded), |_| true);
+        if runtime::has_flag(flag::LAPSES) && runtime::has_flag(flag::ENVIRONMENT) {
+            self.lapses = Cursor::new(stream, calls::is_lapse);
+        }
         self.total = recorded.events;
         self.finished_in_recording = recorded.finished != 0;
         self.clock = recorded.start_clock;
@@ -206,7 +215,7 @@ impl Replay {
 
     /// Makes where this thread stands visible to the others.
     pub fn publish(&self) {
-        turn::publish(self.slot(), self.next_time, self.events, self.rule == Rule::Derived);
+        turn::publish(self.slot(), self.earliest(), self.events, self.rule == Rule::Derived);
     }
 }
 
@@ -294,6 +303,7 @@ fn complete(thread: &mut Thread, kind: Kind) {
         }
         r.order.advance();
     }
+    r.pass_lapses();
     r.foresee();
     if r.rule == Rule::Learning && !thread.header.is_null() {
         // SAFETY: the thread's own chunk of the learn file.
@@ -456,6 +466,7 @@ impl Thread {
     fn settle(&mut self, kind: Kind, place: usize) {
         let r = &mut self.replay;
         r.skip_hashes();
+        r.skip_lapses_before(kind);
         let left_over = match r.values.position() {
             // A value belongs to the event about to run; `leave` finds it gone or the next event reports it.
             // So may a call: the event's own effect makes it.

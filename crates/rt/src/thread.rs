@@ -163,8 +163,8 @@ impl Thread {
         if self.header.is_null() {
             return 0;
         }
-        // SAFETY: the thread's own live chunk.
-        unsafe { (*self.header).events }
+        // SAFETY: as for the clock.
+        unsafe { (&raw const (*self.header).events).read_volatile() }
     }
 
     /// Counts a call within the present event number; `once` says which counter.

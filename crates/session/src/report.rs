@@ -199,8 +199,13 @@ impl<'a> Scene<'a> {
     fn stands(&mut self, except: u32) -> Vec<String> {
         let live = |slot: &TurnSlot| !matches!(slot.state.load(Acquire), turn::UNBORN | turn::ENDED);
         let turns = self.shared.turns();
-        let threads: Vec<u32> =
+        let mut threads: Vec<u32> =
             (0..turns.len() as u32).filter(|&index| index != except && live(&turns[index as usize])).collect();
+        // Those that have done all may be of processes that have ended.
+        threads.sort_by_key(|&index| {
+            let slot = &turns[index as usize];
+            (slot.events.load(Acquire) >= self.total(index), slot.state.load(Acquire) != turn::WAITING)
+        });
         let mut lines: Vec<String> = threads.iter().take(STANDS_MAX).map(|&index| self.stand(index)).collect();
         if let Some(more) = threads.len().checked_sub(STANDS_MAX).filter(|&more| more > 0) {
             lines.push(format!("and {more} more threads"));

@@ -22,6 +22,7 @@ pub mod number {
     pub const STAT: usize = 4;
     pub const FSTAT: usize = 5;
     pub const LSTAT: usize = 6;
+    pub const POLL: usize = 7;
     pub const MMAP: usize = 9;
     pub const MPROTECT: usize = 10;
     pub const PKEY_MPROTECT: usize = 329;
@@ -100,6 +101,7 @@ pub mod number {
     pub const CLOCK_GETRES: usize = 229;
     pub const CLOCK_NANOSLEEP: usize = 230;
     pub const EXIT_GROUP: usize = 231;
+    pub const EPOLL_WAIT: usize = 232;
     pub const TGKILL: usize = 234;
     pub const MQ_TIMEDSEND: usize = 242;
     pub const MQ_TIMEDRECEIVE: usize = 243;

@@ -108,6 +108,8 @@ pub mod flag {
     pub const LOW_HEAP: u32 = 1 << 23;
     /// The break of every program lies where it did before [`crate::layout::NEAR_BREAK_SINCE`].
     pub const FAR_BREAK: u32 = 1 << 26;
+    /// With calls in which time passed stands which clock they joined; see [`crate::layout::LAPSES_SINCE`].
+    pub const LAPSES: u32 = 1 << 27;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Nobody is to see what the program writes to its standard error.

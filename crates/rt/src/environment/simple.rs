@@ -1,7 +1,7 @@
 //! Calls that only ask or read, in a recording: most of all calls are of these few
 //! kinds, and what is special about the others need not be looked for.
 
-use super::{descriptors, generated, itself, output, signals, system_v};
+use super::{descriptors, generated, itself, lapses, output, signals, system_v};
 use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::{held, thread, writer};
@@ -117,7 +117,17 @@ unsafe extern "C" fn keep(number: usize, arguments: usize, result: usize, _: usi
         let outputs = row.output.as_slice();
         let check = output::check(number, arguments, result);
         let piece = check.piece().unwrap_or_else(|| relive_calls::single(outputs, arguments, result));
-        writer::append_single(thread, number, result, piece);
+        if result == 0 && lapses::is_one(number, arguments) {
+            let told = lapses::end(thread);
+            let pieces = [piece, told.piece()];
+            writer::append_call(thread, number, result, &|visit| {
+                for [address, length] in pieces.into_iter().filter(|piece| piece[1] > 0) {
+                    visit(address, length);
+                }
+            });
+        } else {
+            writer::append_single(thread, number, result, piece);
+        }
         output::wrote(thread, number, arguments, result);
         if row.class == Class::Descriptor {
             descriptors::follow(number, arguments, result);

@@ -3,14 +3,15 @@
 //! Apart from the gate because a call is no event: its record stands between two
 //! events of its thread, and only that thread's stream decides.
 
-use super::{Replay, acting, past_the_end_of_calls, signals};
+use super::{Replay, acting, lapse, past_the_end_of_calls, signals};
 use crate::inputs::Recorded;
 use crate::process;
 use crate::races;
 use crate::report::{self, Met};
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_sys::syscall::number::{
-    BRK, CLOCK_NANOSLEEP, EXECVE, FSTAT, IOCTL, MMAP, MPROTECT, MUNMAP, NANOSLEEP, NEWFSTATAT,
+    BRK, CLOCK_NANOSLEEP, EPOLL_PWAIT, EPOLL_PWAIT2, EPOLL_WAIT, EXECVE, FSTAT, IOCTL, MMAP, MPROTECT, MUNMAP,
+    NANOSLEEP, NEWFSTATAT, POLL, PPOLL, PSELECT6, SELECT,
 };
 use relive_sys::{syscall, trampoline};
 use relive_trace::control::cause;
@@ -45,6 +46,10 @@ pub fn take(number: usize) -> Taken {
             Taken { result: result as isize, bytes, place, payload }
         }
         None if r.values.position().is_none() && r.events == r.total => past_the_end_of_calls(thread, number),
+        Some(record) if is_counted_lapse(&record) => {
+            r.values.advance();
+            take(number)
+        }
         _ => diverge(number),
     }
 }
@@ -86,7 +91,7 @@ pub fn say_if_done() {
     }
 }
 
-fn next(r: &Replay) -> Option<Record> {
+pub(super) fn next(r: &Replay) -> Option<Record> {
     r.values.at(r.events).or_else(|| r.values.at(r.events + 1))
 }
 
@@ -119,6 +124,22 @@ pub fn is_full_sleep(record: &Record) -> bool {
     matches!(record, &Record::Call { number, result: 0, .. } if is_sleep(usize::from(number)))
 }
 
+/// Whether a call may wait for time to pass, and returns 0 then.
+pub const fn lets_time_pass(number: usize) -> bool {
+    is_sleep(number) || matches!(number, POLL | PPOLL | SELECT | PSELECT6 | EPOLL_WAIT | EPOLL_PWAIT | EPOLL_PWAIT2)
+}
+
+/// Whether time passed in a call, for which the thread joined the clocks of others (`environment/lapses.rs`): the next event may
+/// be later than its object says.
+pub fn is_lapse(record: &Record) -> bool {
+    matches!(record, &Record::Call { number, result: 0, .. } if lets_time_pass(usize::from(number)))
+}
+
+/// The same of those that a replay counts.
+pub fn is_counted_lapse(record: &Record) -> bool {
+    is_lapse(record) && !is_full_sleep(record)
+}
+
 /// Whether a call does nothing but sleep.
 pub const fn is_sleep(number: usize) -> bool {
     matches!(number, NANOSLEEP | CLOCK_NANOSLEEP)
@@ -144,6 +165,8 @@ pub fn sleep(number: usize) -> bool {
         return false;
     }
     r.sleeps = (r.events, made + 1);
+    lapse::end_sleep();
+    let r = &mut acting().replay;
     if r.sleeps.1 > FREE {
         let never = AtomicU32::new(0);
         syscall::futex_wait(&never, 0, Some(PAUSE_MS));

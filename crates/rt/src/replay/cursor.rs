@@ -3,6 +3,7 @@
 //! The gate needs the clock's jumps ahead of the results that stand before them,
 //! so it walks the same bytes with two cursors.
 
+use super::calls;
 use relive_order::Kind;
 use relive_trace::record::{Decoder, Record};
 
@@ -23,7 +24,7 @@ pub struct Cursor {
     /// The bytes behind the record looked at.
     payload: &'static [u8],
     malformed: bool,
-    /// How many calls were passed over, of the last event number at which there were any.
+    /// How many calls in which time passed were passed over, of the last event number at which there were any.
     passed_over: (u64, u32),
 }
 
@@ -114,7 +115,7 @@ impl Cursor {
                         self.payload = self.decoder.payload();
                         return;
                     }
-                    if matches!(record, Record::Call { .. }) {
+                    if calls::is_lapse(&record) {
                         let before = if self.passed_over.0 == at { self.passed_over.1 } else { 0 };
                         self.passed_over = (at, before + 1);
                     }
@@ -123,7 +124,8 @@ impl Cursor {
         }
     }
 
-    /// At the stream's end: how many calls that are not wanted stand at event number `event`.
+    /// How many calls in which time passed, and which are not wanted, stand at event number `event`, if the next record that is
+    /// wanted stands there or the stream ends.
     pub fn passed_over_at(&self, event: u64) -> u32 {
         if self.passed_over.0 == event { self.passed_over.1 } else { 0 }
     }

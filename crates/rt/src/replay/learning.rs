@@ -19,7 +19,8 @@ impl Thread {
     pub(super) fn check_clock(&self, kind: Kind, cell: &Cell, time: u64) {
         let object = cell.clock.load(Ordering::Acquire);
         let jumped = time > self.replay.clock + 1;
-        let may_have_joined = self.replay.joined || self.finished;
+        let slept = self.replay.order.passed_over_at(self.replay.events) > 0;
+        let may_have_joined = self.replay.joined || self.finished || slept;
         // Only a replay that learns knows whom an event follows.
         let last = unpack(cell.last.load(Ordering::Acquire)).filter(|_| self.replay.rule == Rule::Learning);
         let follows_other = last.is_some_and(|(thread, _)| thread != self.index);

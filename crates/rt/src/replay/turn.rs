@@ -188,6 +188,62 @@ pub fn comes_soon(index: u32, time: u64) -> bool {
     false
 }
 
+/// How those stand whom somebody lets come somewhere, and who are not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Behind {
+    are_some: bool,
+    run: bool,
+    /// How far they are, in all.
+    events: u64,
+}
+
+impl Behind {
+    fn of<'a>(slots: impl Iterator<Item = &'a TurnSlot>) -> Self {
+        slots.fold(Self::default(), |before, slot| Self {
+            are_some: true,
+            run: before.run || slot.state.load(Ordering::Acquire) == state::RUNNING,
+            events: before.events.wrapping_add(slot.events.load(Ordering::Acquire)),
+        })
+    }
+}
+
+/// Lets others come where `behind` says that they are not, as long as they come further.
+fn let_go_on(own: &TurnSlot, behind: impl Fn() -> Behind) {
+    const YIELDS: u32 = 200;
+    /// Milliseconds for one that runs, and for one that waits: whoever waits for its turn may have been woken just now.
+    const PATIENCE: [u32; 2] = [5000, 20];
+    let never = AtomicU32::new(0);
+    let (mut last, mut rounds, mut in_vain) = (behind(), 0, 0);
+    if !last.are_some {
+        return;
+    }
+    own.state.store(state::BLOCKED, Ordering::Release);
+    while last.are_some && in_vain < PATIENCE[usize::from(!last.run)] {
+        if rounds < YIELDS {
+            syscall::sched_yield();
+        } else {
+            syscall::futex_wait(&never, 0, Some(1));
+            in_vain += 1;
+        }
+        rounds += 1;
+        let now = behind();
+        if now.events != last.events {
+            in_vain = 0;
+        }
+        last = now;
+    }
+    own.state.store(state::RUNNING, Ordering::Release);
+}
+
+/// Lets each of the threads come to the number of events that stands with it, unless they do not come.
+pub fn let_come_to<I: Iterator<Item = (u32, u64)>>(own: &TurnSlot, each: impl Fn() -> I) {
+    let slot = |(other, events): (u32, u64)| {
+        let slot = &runtime::turns()[other as usize];
+        (!is_elsewhere(other) && slot.events.load(Ordering::Acquire) < events).then_some(slot)
+    };
+    let_go_on(own, || Behind::of(each().filter_map(slot)));
+}
+
 /// Whether no other thread has an event with a timestamp below `time` left, as far as threads are born.
 fn is_turn(index: u32, time: u64) -> bool {
     let control = runtime::session();

@@ -64,10 +64,9 @@ pub(super) fn goes_on(bytes: &[u8], start: usize) -> bool {
             Some(found) => {
                 at += found.length;
                 calls = match (found.map, found.opcode) {
-                    (0, 0xE8) => true,
                     (0, 0xFF) => matches!(found.operands.map(|operands| operands >> 3 & 7), Some(2..=5)),
-                    // `ud2`, and what fills the space to the next function.
-                    (0, 0x90 | 0xCC) | (1, 0x0B | 0x1F) => true,
+                    // A call, `ud2`, and what fills the space to the next function.
+                    (0, 0xE8 | 0x90 | 0xCC) | (1, 0x0B | 0x1F) => true,
                     _ => false,
                 };
             }

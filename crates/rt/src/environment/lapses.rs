@@ -1,0 +1,90 @@
+//! Time that passes: sleeps, and waits for descriptors that end by their timeout.
+//!
+//! Programs wait so for what other threads do meanwhile, and look at a plain variable then, as in
+//! `while (!ready) usleep(1000)`. No operation orders that. So the recording tells with such a call how
+//! far each other thread of the process was at its end, and a replay lets them come as far before it goes on.
+//!
+//! The thread's own clock stood still meanwhile, and by timestamps the others would wait for its next
+//! event: so it joins the clocks of all, as if it had met each of them. How often a program waits for
+//! descriptors a replay counts, so there it does not let others come much further either: by timestamps
+//! they wait for the end of the call as for an event right behind the joined clock. Sleeps are not counted
+//! (`replay::calls::sleep`): who waits by them sleeps until it sees what it waits for.
+//!
+//! When exactly another thread stores what a loop waits for, between two of its events, nothing tells. So a replay makes
+//! a wait that ended by its timeout once more if the program does, and leaves out those that it does not make.
+//!
+//! A replay does not insist that others come: where nobody who is behind runs, or comes any further, it goes on.
+//! A loop that sleeps more often than it did may expect them where they can't be yet.
+
+use crate::object::pack;
+use crate::replay::calls::{self as replayed, Filler, Taken};
+use crate::replay::lapse::{self, OTHERS_MAX};
+use crate::runtime;
+use crate::thread::{self, Thread};
+use relive_sys::syscall::number::{EPOLL_PWAIT, EPOLL_WAIT, POLL};
+use relive_trace::control::flag;
+
+/// In a process with more threads nobody is asked how far it is.
+const THREADS_MAX: usize = 1000;
+
+/// Whether a call that has returned nothing has let time pass. The arguments are those that it was made with.
+#[inline]
+pub(super) fn is_one(number: usize, arguments: &[usize; 6]) -> bool {
+    match number {
+        POLL => arguments[2] as i32 != 0,
+        EPOLL_WAIT | EPOLL_PWAIT => arguments[3] as i32 != 0,
+        _ => replayed::lets_time_pass(number),
+    }
+}
+
+/// What stands with such a call.
+#[derive(Debug)]
+pub(super) struct Told {
+    words: [u64; OTHERS_MAX + 1],
+    count: usize,
+}
+
+impl Told {
+    /// Address and length.
+    pub(super) fn piece(&self) -> [usize; 2] {
+        [self.words.as_ptr().addr(), self.count * size_of::<u64>()]
+    }
+}
+
+/// The end of such a call in a recording. Told is of those whose clocks are ahead: by timestamps the others have come as far as
+/// the thread's last event. In a process with very many threads nothing is: to ask all would take longer than such a wait may.
+pub(super) fn end(thread: &mut Thread) -> Told {
+    let mut told = Told { words: [0; OTHERS_MAX + 1], count: 0 };
+    let (mut clocks, mut visited) = ([0; OTHERS_MAX], 0);
+    let own = thread.clock_base();
+    thread::each(|other| {
+        visited += 1;
+        let clock = other.clock_base();
+        if other.index != thread.index && clock > own {
+            // If there are more, those that are furthest ahead.
+            let place = if told.count < OTHERS_MAX {
+                told.count += 1;
+                Some(told.count - 1)
+            } else {
+                (0..OTHERS_MAX).min_by_key(|&place| clocks[place]).filter(|&place| clocks[place] < clock)
+            };
+            if let Some(place) = place {
+                (clocks[place], told.words[place]) = (clock, pack(other.index, other.events()));
+            }
+        }
+        visited <= THREADS_MAX
+    });
+    let clock = if visited <= THREADS_MAX { thread::clock_of_all().max(own) } else { 0 };
+    thread.join_clock(clock);
+    told.words[told.count] = lapse::last_word(told.count, clock);
+    told.count += 1;
+    told
+}
+
+/// The end of such a call in a replay, which counts it; `filler` comes to what stands with it.
+pub(super) fn end_again(number: usize, taken: Taken, filler: &mut Filler) {
+    if runtime::has_flag(flag::LAPSES) {
+        filler.skip(filler.left());
+        lapse::end_counted(number, taken);
+    }
+}
