@@ -288,16 +288,27 @@ fn a_learnt_order_that_leads_elsewhere_is_tried_by_timestamps_before_the_report(
     ");
 }
 
-/// What the second thread does depends on a plain variable that the first one has set long before. By timestamps that is
-/// still so, but no lock says it.
-const LATE: &str = r#"
+/// How threads wait of whose time nothing is told, and take steps.
+const WAITS: &str = r#"
 #include <pthread.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
+static void wait_long(void) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigtimedwait(&none, 0, &(struct timespec){ 1, 0 });
+}
 static pthread_mutex_t locks[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
-static volatile int is_set;
 static void step(int which, int times) {
     for (int i = 0; i < times; i++) { pthread_mutex_lock(&locks[which]); pthread_mutex_unlock(&locks[which]); }
 }
+"#;
+
+/// What the second thread does depends on a plain variable that the first one has set long before. By timestamps that is
+/// still so, but no lock says it.
+const LATE: &str = r#"
+static volatile int is_set;
 static void *first(void *argument) {
     for (volatile long i = 0; i < 100000000; i++) {}
     is_set = 1;
@@ -305,7 +316,7 @@ static void *first(void *argument) {
     return argument;
 }
 static void *second(void *argument) {
-    usleep(1000000);
+    wait_long();
     step(1, 100);
     write(1, "then ", 5);
     step(1, is_set ? 5 : 7);
@@ -324,7 +335,7 @@ int main(void) {
 #[test]
 fn a_learnt_order_that_led_elsewhere_is_not_tried_again() {
     let desk = Desk::new();
-    desk.build("late", LATE);
+    desk.build("late", &(WAITS.to_owned() + LATE));
     desk.relive(["record", "-q", "--environment", "-o", "seen", "./late"]);
     let replays: Vec<_> = (0..3).map(|_| desk.relive(["replay", "seen"])).collect();
     assert!(replays.iter().all(|replay| replay.status == Some(0) && replay.stdout == "then set\n"), "{replays:#?}");
@@ -333,15 +344,9 @@ fn a_learnt_order_that_led_elsewhere_is_not_tried_again() {
     assert!(desk.path("seen/derived.refuted").exists() && !desk.path("seen/derived.order").exists());
 }
 
-/// The same, but that the second thread waits by itself, for a third one that slept, and needs nobody for its own lock.
+/// The same, but that the second thread waits by itself, for a third one that waited, and needs nobody for its own lock.
 const EARLY: &str = r#"
-#include <pthread.h>
-#include <unistd.h>
-static pthread_mutex_t locks[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
 static volatile int is_set, may_go;
-static void step(int which, int times) {
-    for (int i = 0; i < times; i++) { pthread_mutex_lock(&locks[which]); pthread_mutex_unlock(&locks[which]); }
-}
 static void *sets(void *argument) {
     for (volatile long i = 0; i < 100000000; i++) {}
     is_set = 1;
@@ -349,7 +354,7 @@ static void *sets(void *argument) {
     return argument;
 }
 static void *looks(void *argument) { while (!may_go) {} step(1, 100); step(1, is_set ? 5 : 7); return argument; }
-static void *sleeps(void *argument) { usleep(1000000); may_go = 1; return argument; }
+static void *sleeps(void *argument) { wait_long(); may_go = 1; return argument; }
 int main(void) {
     void *(*work[])(void *) = { sleeps, looks, sets };
     pthread_t threads[3];
@@ -364,7 +369,7 @@ int main(void) {
 #[test]
 fn a_first_replay_that_goes_ahead_and_leads_elsewhere_is_tried_by_timestamps() {
     let desk = Desk::new();
-    desk.build("early", EARLY);
+    desk.build("early", &(WAITS.to_owned() + EARLY));
     desk.relive(["record", "-q", "--environment", "-o", "seen", "./early"]);
     let replays: Vec<_> = (0..3).map(|_| desk.relive(["replay", "seen"])).collect();
     assert!(replays.iter().all(|replay| replay.status == Some(0) && replay.stdout == "then set\n"), "{replays:#?}");

@@ -86,6 +86,8 @@ pub struct Replay {
     /// Calls in which time passed.
     lapses: Cursor,
     repeated: lapse::Repeated,
+    /// The clock that the last one joined, if the thread has come to nothing behind it.
+    stands_at: u64,
     /// Waits of the derived order.
     derived: Cursor,
     events: u64,
@@ -126,6 +128,7 @@ impl Replay {
             values: Cursor::empty(),
             lapses: Cursor::empty(),
             repeated: lapse::Repeated::NOTHING,
+            stands_at: 0,
             derived: Cursor::empty(),
             events: 0,
             total: 0,

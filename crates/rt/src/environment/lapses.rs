@@ -5,13 +5,13 @@
 //! far each other thread of the process was at its end, and a replay lets them come as far before it goes on.
 //!
 //! The thread's own clock stood still meanwhile, and by timestamps the others would wait for its next
-//! event: so it joins the clocks of all, as if it had met each of them. How often a program waits for
-//! descriptors a replay counts, so there it does not let others come much further either: by timestamps
-//! they wait for the end of the call as for an event right behind the joined clock. Sleeps are not counted
-//! (`replay::calls::sleep`): who waits by them sleeps until it sees what it waits for.
+//! event: so it joins the clocks of all, as if it had met each of them. Nor does a replay let others come
+//! much further than they were: by timestamps they wait for the end of the call as for an event right behind the
+//! joined clock.
 //!
-//! When exactly another thread stores what a loop waits for, between two of its events, nothing tells. So a replay makes
-//! a wait that ended by its timeout once more if the program does, and leaves out those that it does not make.
+//! When exactly another thread stores what a loop waits for, between two of its events, nothing tells. So replays do not
+//! count sleeps (`replay::calls::sleep`); and a wait that ended by its timeout is made once more if the program
+//! makes it, and left out if it does not.
 //!
 //! A replay does not insist that others come: where nobody who is behind runs, or comes any further, it goes on.
 //! A loop that sleeps more often than it did may expect them where they can't be yet.

@@ -3,7 +3,7 @@
 //! Apart from the calls because it has its own cursor: sleeps are not taken one by one.
 
 use super::calls::{self, Taken};
-use super::{Replay, acting, turn};
+use super::{Replay, Rule, acting, turn};
 use crate::object::unpack;
 use core::sync::atomic::AtomicU32;
 use relive_order::Kind;
@@ -49,13 +49,21 @@ impl Replay {
         Told::of(self.lapses.payload())
     }
 
-    /// Before which timestamp the calling thread does nothing that others could wait for: that of its next event, unless the end
-    /// of a call comes before it.
+    /// Before which timestamp the calling thread does nothing that others could wait for: that of its next event, unless such a
+    /// call comes before it. What it does behind one it does before others go on, up to the next.
     pub(super) fn earliest(&self) -> u64 {
-        let is_counted = self.lapses.at(self.events).is_some_and(|record| calls::is_counted_lapse(&record));
-        match self.told() {
-            Some(told) if is_counted && told.clock > 0 => self.next_time.min(told.clock + 1),
-            _ => self.next_time,
+        let told = || self.told().map_or(0, |told| told.clock);
+        match if self.stands_at > 0 { self.stands_at } else { told() } {
+            0 => self.next_time,
+            clock => self.next_time.min(clock + 1),
+        }
+    }
+
+    /// The thread goes on from the last of them.
+    fn leave_last(&mut self) {
+        self.stands_at = 0;
+        if self.rule != Rule::Derived {
+            self.publish();
         }
     }
 
@@ -78,11 +86,11 @@ impl Replay {
             self.values.advance();
         }
         // Nobody waits for their ends any more, nor for those of what the event itself may make.
-        if self.lapses.at(self.events).is_some() {
+        if self.stands_at > 0 || self.lapses.at(self.events).is_some() {
             while self.lapses.at(self.events).is_some() {
                 self.lapses.advance();
             }
-            self.publish();
+            self.leave_last();
         }
     }
 
@@ -94,11 +102,12 @@ impl Replay {
     }
 }
 
-/// The calling thread has slept. Sleeps are not counted: from the last one on that the recording has before the next event nobody
-/// is let come any further.
+/// The calling thread has slept. Sleeps are not counted: behind the last one that the recording has before the next event nobody
+/// is let come anywhere.
 pub(super) fn end_sleep() {
     let r = &mut acting().replay;
     r.pass_lapses();
+    r.leave_last();
     if r.lapses.at(r.events).is_some_and(|record| calls::is_full_sleep(&record)) {
         end();
     }
@@ -146,12 +155,12 @@ pub fn again(number: usize) -> Option<Taken> {
 pub fn end_counted(number: usize, taken: Taken) {
     let r = &mut acting().replay;
     if core::mem::take(&mut r.repeated.again) {
-        return;
+        return r.leave_last();
     }
     r.repeated = Repeated { last: Some((number, taken)), events: r.events, ..Repeated::NOTHING };
     r.skip_to(calls::is_counted_lapse);
+    r.leave_last();
     end();
-    acting().replay.publish();
 }
 
 /// Lets others come to where they were.
@@ -159,6 +168,7 @@ fn end() {
     let r = &mut acting().replay;
     if let Some(told) = r.told() {
         turn::let_come_to(r.slot(), || told.others());
+        r.stands_at = told.clock;
     }
     r.lapses.advance();
 }
