@@ -289,7 +289,7 @@ fn a_learnt_order_that_leads_elsewhere_is_tried_by_timestamps_before_the_report(
 }
 
 /// How threads wait of whose time nothing is told, and take steps.
-const WAITS: &str = r#"
+const WAITS: &str = r"
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -303,7 +303,7 @@ static pthread_mutex_t locks[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INI
 static void step(int which, int times) {
     for (int i = 0; i < times; i++) { pthread_mutex_lock(&locks[which]); pthread_mutex_unlock(&locks[which]); }
 }
-"#;
+";
 
 /// What the second thread does depends on a plain variable that the first one has set long before. By timestamps that is
 /// still so, but no lock says it.

@@ -29,6 +29,7 @@ mod clock;
 mod code;
 mod copied;
 mod descriptors;
+mod emulated;
 mod faults;
 pub mod generated;
 pub mod heap;
@@ -62,22 +63,23 @@ pub use itself::file_behind;
 pub use unseen::{child_made, in_turn_to_fork, unseen};
 
 use crate::replay::calls as replayed;
-use crate::replay::lapse;
+
 use crate::report;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
-use crate::{chunk, held, inputs, outside, process, races, replay, writer};
+use crate::{chunk, inputs, outside, process, replay, writer};
 use core::sync::atomic::{AtomicBool, Ordering};
-use relive_calls::{Effect, Output, Resolved};
+use relive_calls::{Effect, Resolved};
 use relive_sys::dispatch::{self, SYS_USER_DISPATCH};
 use relive_sys::frames::{File, Found, Known};
 use relive_sys::signal::{Context, Info, is_own_code};
 use relive_sys::sites::{Answer, Asked, caller};
-use relive_sys::syscall::number::{CLONE, FORK, GETPID, GETTID, PRLIMIT64, SETRLIMIT, VFORK};
+use relive_sys::syscall::number::{CLONE, FORK, GETPID, PRLIMIT64, SETRLIMIT, VFORK};
 use relive_sys::{aside, maps, passage, start, syscall};
 use relive_trace::control::flag;
 use relive_trace::layout::stop;
 
+use emulated::emulate;
 pub(crate) use memory::read as read_memory;
 use program::Program;
 pub use signals::{keep_signal, recall_signal, without_ours};
@@ -409,85 +411,4 @@ unsafe fn limit(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> i
         }
         result
     }
-}
-
-/// # Safety
-/// As for the call itself.
-#[inline(never)]
-unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[usize; 6], outputs: &[Output]) -> isize {
-    let before = relive_calls::before(outputs, arguments, &Program);
-    // The arguments that say where the kernel wrote.
-    let mut shape = *arguments;
-    let told = told::argument(number, arguments);
-    if runtime::mode() == Mode::Record {
-        if let Some(index) = told {
-            shape[index] = told::instead(number, arguments);
-        }
-        // SAFETY: the caller's promise; after the call the kernel has written the pieces.
-        unsafe {
-            let mut mask = signals::Mask::default();
-            let given = mask.without_ours(number, arguments);
-            let answered = itself::read_link(number, arguments)
-                .or_else(|| held::passed_by(number, &given, dispatch::program_call));
-            let result =
-                answered.unwrap_or_else(|| itself::answer(number, arguments, dispatch::program_call(number, &given)));
-            generated::hide(number, arguments, result);
-            let check = output::check(number, arguments, result);
-            let lapse = (result == 0 && lapses::is_one(number, arguments)).then(|| lapses::end(thread));
-            writer::append_call(thread, number, result, &|visit| {
-                if let Some(index) = told {
-                    visit(shape[index..].as_ptr().addr(), size_of::<usize>());
-                }
-                relive_calls::written(outputs, &shape, &before, result, &Program, visit);
-                check.visit(visit);
-                if let Some([address, length]) = lapse.as_ref().map(lapses::Told::piece) {
-                    visit(address, length);
-                }
-            });
-            output::wrote(thread, number, arguments, result);
-            output::follow(number, arguments, result);
-            if result == 0 && replayed::is_sleep(number) {
-                // A replay does not see it; what strikes before or after must be told apart.
-                thread.count_call(false);
-            }
-            return result;
-        }
-    }
-    if replayed::is_sleep(number) && replayed::sleep(number) {
-        thread.count_call(false);
-        return 0;
-    }
-    let taken = lapse::again(number).unwrap_or_else(|| replayed::take(number));
-    let result = taken.result;
-    let mut filler = taken.filler();
-    if let Some(index) = told {
-        // SAFETY: the local array.
-        unsafe { filler.fill(shape[index..].as_mut_ptr().addr(), size_of::<usize>()) };
-    }
-    relive_calls::written(outputs, &shape, &before, result, &Program, &mut |address, length| {
-        // SAFETY: memory that the kernel wrote in the recording, by the same arguments.
-        unsafe { filler.fill(address, length) };
-    });
-    // SAFETY: what the program wrote is readable: the kernel read it in the recording.
-    unsafe { output::compare(&mut filler, number, arguments, result) };
-    if result == 0 && lapses::is_one(number, arguments) {
-        lapses::end_again(number, taken, &mut filler);
-    }
-    filler.finish(number);
-    // SAFETY: the program has the call's name still, as in the recording.
-    unsafe { output::follow(number, arguments, result) };
-    if number == GETTID {
-        thread.recorded_tid = result as u32;
-    }
-    // SAFETY: what the program wrote is readable: the kernel read it in the recording.
-    unsafe {
-        if races::is_on() {
-            output::each_piece(number, arguments, result, &mut races::given);
-            races::called(number, arguments, result);
-        }
-        output::show(number, arguments, result);
-    }
-    // No timer of the program's runs: what struck while it computed on after the call strikes at its end.
-    replay::deliver_computing();
-    result
 }
