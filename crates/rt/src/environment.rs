@@ -63,7 +63,6 @@ pub use itself::file_behind;
 pub use unseen::{child_made, in_turn_to_fork, unseen};
 
 use crate::replay::calls as replayed;
-
 use crate::report;
 use crate::runtime::{self, Mode};
 use crate::thread::{self, Thread};
@@ -360,6 +359,9 @@ fn taking_part() -> Option<&'static mut Thread> {
 /// As for the call itself.
 #[inline(never)]
 unsafe fn execute(thread: &mut Thread, number: usize, arguments: &[usize; 6], effect: Effect) -> isize {
+    if runtime::mode() == Mode::Replay {
+        replay::lapse::let_go();
+    }
     // SAFETY: the caller's promise.
     unsafe {
         match effect {

@@ -56,10 +56,13 @@ impl Told {
 pub(super) fn end(thread: &mut Thread) -> Told {
     let mut told = Told { words: [0; OTHERS_MAX + 1], count: 0 };
     let (mut clocks, mut visited) = ([0; OTHERS_MAX], 0);
-    let own = thread.clock_base();
+    // What it joined without an event may come from other processes, and holds up nobody here.
+    let own = thread.clock();
+    let mut latest = own;
     thread::each(|other| {
         visited += 1;
-        let clock = other.clock_base();
+        let clock = other.clock();
+        latest = latest.max(clock);
         if other.index != thread.index && clock > own {
             // If there are more, those that are furthest ahead.
             let place = if told.count < OTHERS_MAX {
@@ -74,7 +77,7 @@ pub(super) fn end(thread: &mut Thread) -> Told {
         }
         visited <= THREADS_MAX
     });
-    let clock = if visited <= THREADS_MAX { thread::clock_of_all().max(own) } else { 0 };
+    let clock = if (2..=THREADS_MAX).contains(&visited) { latest } else { 0 };
     thread.join_clock(clock);
     told.words[told.count] = lapse::last_word(told.count, clock);
     told.count += 1;

@@ -99,6 +99,7 @@ fn enter_recorded(kind: Kind, place: usize, or: Else<'_>) {
     if !acting().replay.is_plain() {
         come_to(kind, place);
     }
+    acting().replay.leave_lapses();
     let thread = acting();
     let r = &mut thread.replay;
     r.stand_at(kind, place);

@@ -13,6 +13,8 @@ use relive_trace::record::Record;
 /// Of so many other threads it is told at most, for it to stand in the stream.
 pub const OTHERS_MAX: usize = 60;
 const CLOCK_BITS: u32 = 56;
+/// Where a thread stands that holds nobody up.
+const ANYWHERE: u64 = u64::MAX;
 const WORD: usize = size_of::<u64>();
 
 /// Behind the words of so many threads: their number, and the clock that was joined.
@@ -54,7 +56,7 @@ impl Replay {
     pub(super) fn earliest(&self) -> u64 {
         let told = || self.told().map_or(0, |told| told.clock);
         match if self.stands_at > 0 { self.stands_at } else { told() } {
-            0 => self.next_time,
+            0 | ANYWHERE => self.next_time,
             clock => self.next_time.min(clock + 1),
         }
     }
@@ -85,7 +87,11 @@ impl Replay {
         {
             self.values.advance();
         }
-        // Nobody waits for their ends any more, nor for those of what the event itself may make.
+    }
+
+    /// The program comes to an event: nobody waits for ends of calls before it any more, nor for those of what it may make itself.
+    #[inline]
+    pub(super) fn leave_lapses(&mut self) {
         if self.stands_at > 0 || self.lapses.at(self.events).is_some() {
             while self.lapses.at(self.events).is_some() {
                 self.lapses.advance();
@@ -99,6 +105,15 @@ impl Replay {
         if self.lapses.position().is_some_and(|at| at < self.events) {
             self.skip_to(|_| true);
         }
+    }
+}
+
+/// The calling thread may wait in the kernel, for others.
+pub fn let_go() {
+    let r = &mut acting().replay;
+    if r.rule != Rule::Derived && (r.stands_at > 0 || r.lapses.at(r.events).is_some()) {
+        r.stands_at = ANYWHERE;
+        r.publish();
     }
 }
 

@@ -207,6 +207,9 @@ impl Behind {
     }
 }
 
+/// How often the processor is given up for those that have just come where they were, before a last millisecond.
+const YIELDS_THERE: u32 = 100;
+
 /// Lets others come where `behind` says that they are not, as long as they come further.
 fn let_go_on(own: &TurnSlot, behind: impl Fn() -> Behind) {
     const YIELDS: u32 = 200;
@@ -242,6 +245,21 @@ pub fn let_come_to<I: Iterator<Item = (u32, u64)>>(own: &TurnSlot, each: impl Fn
         (!is_elsewhere(other) && slot.events.load(Ordering::Acquire) < events).then_some(slot)
     };
     let_go_on(own, || Behind::of(each().filter_map(slot)));
+    // What they stored behind those events they had stored by then, most likely: they are let come to where they have to wait.
+    let runs_there = |(other, events): (u32, u64)| {
+        let slot = &runtime::turns()[other as usize];
+        slot.state.load(Ordering::Acquire) == state::RUNNING && slot.events.load(Ordering::Acquire) == events
+    };
+    for round in 0..=YIELDS_THERE {
+        if !each().any(runs_there) {
+            break;
+        }
+        if round < YIELDS_THERE {
+            syscall::sched_yield();
+        } else {
+            syscall::futex_wait(&AtomicU32::new(0), 0, Some(1));
+        }
+    }
 }
 
 /// Whether no other thread has an event with a timestamp below `time` left, as far as threads are born.
