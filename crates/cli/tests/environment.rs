@@ -153,23 +153,6 @@ fn turns(whose: &'static str, way: &'static str) -> impl Fn(&Path) -> Vec<String
 }
 
 #[test]
-fn threads_that_let_time_pass_and_look() {
-    for way in ["sleep", "poll", "ppoll", "select", "epoll"] {
-        check(true, lapses("often", way));
-        for how in ["until", "futex", "child"] {
-            check(false, lapses(how, way));
-        }
-    }
-}
-
-fn lapses(how: &'static str, way: &'static str) -> impl Fn(&Path) -> Vec<String> {
-    move |scratch| {
-        let program = guest(scratch, "lapses").to_str().expect("UTF-8").to_owned();
-        std::iter::once(program).chain(["30", how, way].map(str::to_owned)).collect()
-    }
-}
-
-#[test]
 fn timers_that_call_in_threads_of_their_own() {
     check(true, guest_with("timers", &["3", "5"]));
 }

@@ -226,6 +226,7 @@ impl<'a> Scene<'a> {
             turn::RUNNING => "runs".to_owned(),
             turn::WAITING => format!("waits with {} {}", kind_name(slot.kind.load(Relaxed)), self.awaited(slot)),
             turn::BLOCKED => "is blocked".to_owned(),
+            turn::LAPSES => "lets others come to where they were".to_owned(),
             turn::PARKED => "has come to the end of the recording".to_owned(),
             _ => "stands at a divergence".to_owned(),
         }

@@ -264,7 +264,9 @@ impl Watch {
         // A thread that was announced may never come: libc makes some only when a timer strikes.
         let may_come = self.standstill(now) < BIRTH_MAX;
         let comes = |slot: &TurnSlot| slot.tid.load(Relaxed) != 0 || may_come;
-        let runs = |slot: &&TurnSlot| slot.state.load(Acquire) == turn::RUNNING && comes(slot) && lives(slot, kernel);
+        // One that lets others come goes on by itself when nobody does.
+        let goes_on = |slot: &TurnSlot| matches!(slot.state.load(Acquire), turn::RUNNING | turn::LAPSES);
+        let runs = |slot: &&TurnSlot| goes_on(slot) && comes(slot) && lives(slot, kernel);
         let any_runs = slots.iter().any(|slot| runs(&slot));
         if complete && !any_runs {
             let rest_since = *self.rest_since.get_or_insert(now);

@@ -353,6 +353,8 @@ pub mod turn {
     pub const ENDED: u32 = 5;
     /// Met a divergence and stands at it.
     pub const DIVERGED: u32 = 6;
+    /// In a call in which time passed: lets others come to where they were, for a while.
+    pub const LAPSES: u32 = 7;
 }
 
 /// What others look at again and again while they wait for a thread, apart from what it writes at every step: each

@@ -4,8 +4,7 @@
 
 use super::program::Program;
 use super::{generated, itself, lapses, output, signals, told};
-use crate::replay::calls as replayed;
-use crate::replay::{self, lapse};
+use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::thread::Thread;
 use crate::{held, races, writer};
@@ -76,7 +75,7 @@ pub(super) unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[us
         thread.count_call(false);
         return 0;
     }
-    let taken = lapse::again(number).unwrap_or_else(|| replayed::take(number));
+    let taken = replayed::take(number);
     let result = taken.result;
     let mut filler = taken.filler();
     if let Some(index) = told {
@@ -90,7 +89,7 @@ pub(super) unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[us
     // SAFETY: what the program wrote is readable: the kernel read it in the recording.
     unsafe { output::compare(&mut filler, number, arguments, result) };
     if result == 0 && lapses::is_one(number, arguments) {
-        lapses::end_again(number, taken, &mut filler);
+        lapses::end_again(&mut filler);
     }
     filler.finish(number);
     // SAFETY: the program has the call's name still, as in the recording.

@@ -10,14 +10,14 @@
 //! joined clock.
 //!
 //! When exactly another thread stores what a loop waits for, between two of its events, nothing tells. So replays do not
-//! count sleeps (`replay::calls::sleep`); and a wait that ended by its timeout is made once more if the program
-//! makes it, and left out if it does not.
+//! count sleeps (`replay::calls::sleep`); and a wait that ended by its timeout, or a look at the clock behind another one, is made
+//! once more if the program makes it, and left out if it does not.
 //!
 //! A replay does not insist that others come: where nobody who is behind runs, or comes any further, it goes on.
 //! A loop that sleeps more often than it did may expect them where they can't be yet.
 
 use crate::object::pack;
-use crate::replay::calls::{self as replayed, Filler, Taken};
+use crate::replay::calls::{self as replayed, Filler};
 use crate::replay::lapse::{self, OTHERS_MAX};
 use crate::runtime;
 use crate::thread::{self, Thread};
@@ -61,6 +61,8 @@ pub(super) fn end(thread: &mut Thread) -> Told {
     let mut latest = own;
     thread::each(|other| {
         visited += 1;
+        // The clock last: told events that it does not know of would wait for this call's end.
+        let events = other.events();
         let clock = other.clock();
         latest = latest.max(clock);
         if other.index != thread.index && clock > own {
@@ -72,7 +74,7 @@ pub(super) fn end(thread: &mut Thread) -> Told {
                 (0..OTHERS_MAX).min_by_key(|&place| clocks[place]).filter(|&place| clocks[place] < clock)
             };
             if let Some(place) = place {
-                (clocks[place], told.words[place]) = (clock, pack(other.index, other.events()));
+                (clocks[place], told.words[place]) = (clock, pack(other.index, events));
             }
         }
         visited <= THREADS_MAX
@@ -85,9 +87,9 @@ pub(super) fn end(thread: &mut Thread) -> Told {
 }
 
 /// The end of such a call in a replay, which counts it; `filler` comes to what stands with it.
-pub(super) fn end_again(number: usize, taken: Taken, filler: &mut Filler) {
+pub(super) fn end_again(filler: &mut Filler) {
     if runtime::has_flag(flag::LAPSES) {
         filler.skip(filler.left());
-        lapse::end_counted(number, taken);
+        lapse::end_counted();
     }
 }

@@ -10,12 +10,12 @@ use crate::races;
 use crate::report::{self, Met};
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_sys::syscall::number::{
-    BRK, CLOCK_NANOSLEEP, EPOLL_PWAIT, EPOLL_PWAIT2, EPOLL_WAIT, EXECVE, FSTAT, IOCTL, MMAP, MPROTECT, MUNMAP,
-    NANOSLEEP, NEWFSTATAT, POLL, PPOLL, PSELECT6, SELECT,
+    BRK, CLOCK_GETTIME, CLOCK_NANOSLEEP, EPOLL_PWAIT, EPOLL_PWAIT2, EPOLL_WAIT, EXECVE, FSTAT, GETTIMEOFDAY, IOCTL,
+    MMAP, MPROTECT, MUNMAP, NANOSLEEP, NEWFSTATAT, POLL, PPOLL, PSELECT6, SELECT, TIME,
 };
 use relive_sys::{syscall, trampoline};
 use relive_trace::control::cause;
-use relive_trace::record::{Place, Record};
+use relive_trace::record::{Place, Record, instruction};
 
 /// What a recording has of one call.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,9 @@ pub fn take(number: usize) -> Taken {
     let thread = acting();
     let r = &mut thread.replay;
     r.skip_hashes();
+    if let Some(again) = r.again(number) {
+        return again;
+    }
     // Within an event that is entered and not yet left, calls come behind it: its effect makes them.
     match next(r) {
         Some(Record::Call { number: recorded, result, bytes, place }) if usize::from(recorded) == number => {
@@ -43,10 +46,12 @@ pub fn take(number: usize) -> Taken {
             r.values.advance();
             let calls = &r.slot().calls;
             calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            Taken { result: result as isize, bytes, place, payload }
+            let taken = Taken { result: result as isize, bytes, place, payload };
+            r.note_for_again(number, taken);
+            taken
         }
         None if r.values.position().is_none() && r.events == r.total => past_the_end_of_calls(thread, number),
-        Some(record) if is_counted_lapse(&record) => {
+        Some(record) if r.may_leave_out(&record) => {
             r.values.advance();
             take(number)
         }
@@ -133,6 +138,12 @@ pub const fn lets_time_pass(number: usize) -> bool {
 /// be later than its object says.
 pub fn is_lapse(record: &Record) -> bool {
     matches!(record, &Record::Call { number, result: 0, .. } if lets_time_pass(usize::from(number)))
+}
+
+/// Whether a call, or an instruction, tells the time.
+pub const fn tells_time(number: usize) -> bool {
+    const INSTRUCTIONS: [usize; 2] = [instruction::TIME as usize, instruction::TIME_AND_PLACE as usize];
+    matches!(number, CLOCK_GETTIME | GETTIMEOFDAY | TIME) || number == INSTRUCTIONS[0] || number == INSTRUCTIONS[1]
 }
 
 /// The same of those that a replay counts.

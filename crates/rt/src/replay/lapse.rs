@@ -83,7 +83,7 @@ impl Replay {
         let is_left =
             |at: u64| at < self.events || at == self.events && matches!(kind, Kind::Lock | Kind::Unlock | Kind::Atomic);
         while let Some(at) = self.values.position().filter(|&at| is_left(at))
-            && self.values.at(at).is_some_and(|record| calls::is_counted_lapse(&record))
+            && self.values.at(at).is_some_and(|record| self.may_leave_out(&record))
         {
             self.values.advance();
         }
@@ -128,51 +128,93 @@ pub(super) fn end_sleep() {
     }
 }
 
-/// The last counted call in which time passed.
+/// Calls of which programs make as many as it takes until they see what they wait for: counted ones in which time passes, and
+/// those that tell the time.
+const fn class(number: usize) -> Option<usize> {
+    if calls::is_sleep(number) {
+        None
+    } else if calls::lets_time_pass(number) {
+        Some(0)
+    } else if calls::tells_time(number) {
+        Some(1)
+    } else {
+        None
+    }
+}
+
+/// The last such calls since the thread's last event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repeated {
-    /// Its number and what was recorded of it.
-    last: Option<(usize, Taken)>,
+    /// Of each class: its number, and what was recorded of it.
+    last: [Option<(usize, Taken)>; 2],
     /// How many events the thread had completed.
     events: u64,
-    /// How often it was made once more.
+    /// How often one was made once more.
     times: u32,
-    /// That is what it does now.
+    /// That is what the thread does now.
     again: bool,
 }
 
 impl Repeated {
-    pub(super) const NOTHING: Self = Self { last: None, events: 0, times: 0, again: false };
+    pub(super) const NOTHING: Self = Self { last: [None; 2], events: 0, times: 0, again: false };
 }
 
-/// The same once more, if the program makes it again and the recording goes on otherwise: it has not yet seen what it waits for.
-pub fn again(number: usize) -> Option<Taken> {
-    /// After so many milliseconds in vain it has gone another way.
-    const PATIENCE: u32 = 1000;
-    let r = &mut acting().replay;
-    let (last, taken) = r.repeated.last.filter(|_| r.repeated.events == r.events)?;
-    if last != number {
-        return None;
+impl Replay {
+    fn last_of(&self, class: usize) -> Option<(usize, Taken)> {
+        self.repeated.last[class].filter(|_| self.repeated.events == self.events)
     }
-    r.skip_hashes();
-    let at_end = r.values.position().is_none() && r.events == r.total;
-    let is_next = matches!(calls::next(r), Some(Record::Call { number: next, .. }) if usize::from(next) == number);
-    if at_end || is_next || r.repeated.times == PATIENCE {
-        return None;
+
+    /// The last call of this number once more, if the program makes it again and the recording goes on otherwise: it has not yet seen
+    /// what it waits for.
+    #[inline]
+    pub(super) fn again(&mut self, number: usize) -> Option<Taken> {
+        let (_, taken) = self.last_of(class(number)?).filter(|&(last, _)| last == number)?;
+        self.may_make_again(number).then_some(taken)
     }
-    r.repeated.times += 1;
-    r.repeated.again = true;
-    syscall::futex_wait(&AtomicU32::new(0), 0, Some(1));
-    Some(taken)
+
+    fn may_make_again(&mut self, number: usize) -> bool {
+        /// Spinning threads look often; after so many milliseconds in vain it has gone another way.
+        const YIELDS: u32 = 1000;
+        const PATIENCE: u32 = YIELDS + 1000;
+        let at_end = self.values.position().is_none() && self.events == self.total;
+        let is_next =
+            matches!(calls::next(self), Some(Record::Call { number: next, .. }) if usize::from(next) == number);
+        if at_end || is_next || self.repeated.times == PATIENCE {
+            return false;
+        }
+        self.repeated.times += 1;
+        self.repeated.again = true;
+        if self.repeated.times < YIELDS && calls::tells_time(number) {
+            syscall::sched_yield();
+        } else {
+            syscall::futex_wait(&AtomicU32::new(0), 0, Some(1));
+        }
+        true
+    }
+
+    /// What was recorded of a call was taken.
+    #[inline]
+    pub(super) fn note_for_again(&mut self, number: usize, taken: Taken) {
+        let Some(class) = class(number) else { return };
+        let last = if self.repeated.events == self.events { self.repeated.last } else { [None; 2] };
+        self.repeated = Repeated { last, events: self.events, ..Repeated::NOTHING };
+        self.repeated.last[class] = Some((number, taken));
+    }
+
+    /// Whether a program that makes another call than this one, or comes to an event, may have seen what it waited for before it had
+    /// to.
+    pub(super) fn may_leave_out(&self, record: &Record) -> bool {
+        let tells_time = matches!(record, &Record::Call { number, .. } if calls::tells_time(usize::from(number)));
+        calls::is_counted_lapse(record) || tells_time && self.last_of(1).is_some()
+    }
 }
 
 /// The calling thread comes to the end of a call that is counted.
-pub fn end_counted(number: usize, taken: Taken) {
+pub fn end_counted() {
     let r = &mut acting().replay;
     if core::mem::take(&mut r.repeated.again) {
         return r.leave_last();
     }
-    r.repeated = Repeated { last: Some((number, taken)), events: r.events, ..Repeated::NOTHING };
     r.skip_to(calls::is_counted_lapse);
     r.leave_last();
     end();
@@ -186,6 +228,10 @@ fn end() {
         r.stands_at = told.clock;
     }
     r.lapses.advance();
+    if r.events == r.total && r.lapses.position().is_none() {
+        // Nothing follows that would let others go on.
+        r.leave_last();
+    }
 }
 
 #[cfg(test)]

@@ -220,7 +220,7 @@ fn let_go_on(own: &TurnSlot, behind: impl Fn() -> Behind) {
     if !last.are_some {
         return;
     }
-    own.state.store(state::BLOCKED, Ordering::Release);
+    own.state.store(state::LAPSES, Ordering::Release);
     while last.are_some && in_vain < PATIENCE[usize::from(!last.run)] {
         if rounds < YIELDS {
             syscall::sched_yield();
@@ -240,15 +240,15 @@ fn let_go_on(own: &TurnSlot, behind: impl Fn() -> Behind) {
 
 /// Lets each of the threads come to the number of events that stands with it, unless they do not come.
 pub fn let_come_to<I: Iterator<Item = (u32, u64)>>(own: &TurnSlot, each: impl Fn() -> I) {
-    let slot = |(other, events): (u32, u64)| {
-        let slot = &runtime::turns()[other as usize];
-        (!is_elsewhere(other) && slot.events.load(Ordering::Acquire) < events).then_some(slot)
-    };
-    let_go_on(own, || Behind::of(each().filter_map(slot)));
+    // The numbers stand in the trace, and may be any.
+    let slot = |other: u32| runtime::turns().get(other as usize).filter(|_| !is_elsewhere(other));
+    let behind = |(other, events)| slot(other).filter(|slot| slot.events.load(Ordering::Acquire) < events);
+    let_go_on(own, || Behind::of(each().filter_map(behind)));
     // What they stored behind those events they had stored by then, most likely: they are let come to where they have to wait.
-    let runs_there = |(other, events): (u32, u64)| {
-        let slot = &runtime::turns()[other as usize];
-        slot.state.load(Ordering::Acquire) == state::RUNNING && slot.events.load(Ordering::Acquire) == events
+    let runs_there = |(other, events)| {
+        slot(other).is_some_and(|slot| {
+            slot.state.load(Ordering::Acquire) == state::RUNNING && slot.events.load(Ordering::Acquire) == events
+        })
     };
     for round in 0..=YIELDS_THERE {
         if !each().any(runs_there) {

@@ -112,7 +112,8 @@ fn progress(control: &Control) -> u64 {
 
 /// Whether a thread may still write something, without another one that lets it go on.
 fn may_come(slot: &TurnSlot) -> bool {
-    if slot.state.load(Ordering::Acquire) != turn::RUNNING || slot.is_done.load(Ordering::Acquire) != 0 {
+    let goes_on = matches!(slot.state.load(Ordering::Acquire), turn::RUNNING | turn::LAPSES);
+    if !goes_on || slot.is_done.load(Ordering::Acquire) != 0 {
         return false;
     }
     let (pid, tid) = (slot.pid.load(Ordering::Acquire), slot.tid.load(Ordering::Acquire));
