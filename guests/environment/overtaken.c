@@ -1,5 +1,5 @@
 // Threads that are ordered by an atomic variable alone, which is under test: a replay makes each call of the recording,
-// and writes something else. The one that sleeps comes last in a recording and first in a replay, where sleeps take no time.
+// and writes something else. The one that waits comes last in a recording and first in a replay, where that takes no time.
 //
 // usage: overtaken FILE|- [at]
 //
@@ -7,15 +7,19 @@
 
 #include "../transcript.h"
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 static atomic_int first;
 
 static void *sleeper(void *unused)
 {
+    sigset_t no_signal;
     int none = 0;
     (void)unused;
-    pause_for(200000000);
+    // A sleep would tell how far the others are meanwhile.
+    must(sigemptyset(&no_signal));
+    sigtimedwait(&no_signal, NULL, &(struct timespec){.tv_nsec = 200000000});
     atomic_compare_exchange_strong(&first, &none, 's');
     return NULL;
 }

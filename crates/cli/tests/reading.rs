@@ -264,7 +264,7 @@ fn what_is_not_a_sound_trace_gets_one_line() {
     fs::write(&data, &good[..good.len() - 1]).expect("a cut file");
     assert_snapshot!(store.error(&["dump"]), @"relive: read FOLDER/demo-1/p00000.trace at byte 4863: truncated; restore the file or record again");
     let mut bad = good.clone();
-    bad[8] = 9;
+    bad[8] = 99;
     fs::write(&data, &bad).expect("a file of another version");
     assert_snapshot!(store.error(&["stats"]), @"relive: read FOLDER/demo-1/p00000.trace: corrupt: its checksum differs from the recorded one; restore the file or record again");
     let empty = Store::empty();

@@ -1,6 +1,7 @@
 // A thread computes for a while, and then waits for a flag that is no atomic variable. Whoever sets it
-// takes it back soon after: in a replay, which does not sleep, before the thread looks.
+// takes it back soon after: in a replay, where that takes no time, before the thread looks.
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -28,10 +29,13 @@ static void *late(void *argument)
     return argument;
 }
 
-static void sleep_for(long milliseconds)
+// A sleep would tell how far the others are meanwhile.
+static void wait_for(long milliseconds)
 {
     struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 300000};
-    nanosleep(&time, NULL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigtimedwait(&none, NULL, &time);
 }
 
 int main(void)
@@ -41,10 +45,10 @@ int main(void)
     pthread_t thread;
     if (pthread_create(&thread, NULL, late, NULL) != 0)
         return 1;
-    sleep_for(2000);
+    wait_for(2000);
     flag = 1;
     // Long enough for a thread that looks to have a processor meanwhile, on a machine with other work.
-    sleep_for(1500);
+    wait_for(1500);
     flag = 0;
     return pthread_join(thread, NULL);
 }

@@ -1,13 +1,22 @@
 // A thread works until a flag tells it to stop, which is no atomic variable. Whoever sets the flag has
 // operations of its own before that, which a replay runs after all of the thread's that were recorded.
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/time.h>
-#include <unistd.h>
+#include <time.h>
 
 static volatile char stop;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static long rounds;
+
+// A sleep would tell how far the others are meanwhile.
+static void wait_for(long microseconds)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigtimedwait(&none, NULL, &(struct timespec){0, microseconds * 1000});
+}
 
 static void *work(void *argument)
 {
@@ -17,7 +26,7 @@ static void *work(void *argument)
         pthread_mutex_lock(&mutex);
         rounds++;
         pthread_mutex_unlock(&mutex);
-        usleep(100);
+        wait_for(100);
     }
     return argument;
 }
@@ -28,7 +37,7 @@ int main(void)
     if (pthread_create(&thread, NULL, work, NULL) != 0)
         return 1;
     for (int line = 0; line < 20; line++) {
-        usleep(500);
+        wait_for(500);
         pthread_mutex_lock(&mutex);
         printf("%d\n", line);
         pthread_mutex_unlock(&mutex);

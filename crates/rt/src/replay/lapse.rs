@@ -54,6 +54,10 @@ impl Replay {
     /// Before which timestamp the calling thread does nothing that others could wait for: that of its next event, unless such a
     /// call comes before it. What it does behind one it does before others go on, up to the next.
     pub(super) fn earliest(&self) -> u64 {
+        if self.events == self.total {
+            // It may never come to a call behind its last event: its process may have ended before.
+            return self.next_time;
+        }
         let told = || self.told().map_or(0, |told| told.clock);
         match if self.stands_at > 0 { self.stands_at } else { told() } {
             0 | ANYWHERE => self.next_time,
@@ -228,10 +232,6 @@ fn end() {
         r.stands_at = told.clock;
     }
     r.lapses.advance();
-    if r.events == r.total && r.lapses.position().is_none() {
-        // Nothing follows that would let others go on.
-        r.leave_last();
-    }
 }
 
 #[cfg(test)]
