@@ -27,13 +27,13 @@ fn with<const N: usize>(name: &'static str, arguments: [&'static str; N]) -> imp
 
 #[test]
 fn a_thread_that_sleeps_and_looks() {
-    check(true, with("lapses", ["30", "often", "sleep"]));
+    check(true, with("lapses", ["10", "often", "sleep"]));
 }
 
 #[test]
 fn a_thread_that_waits_until_a_timeout_and_looks() {
     for way in ["poll", "ppoll", "select", "epoll"] {
-        check(true, with("lapses", ["30", "often", way]));
+        check(true, with("lapses", ["10", "often", way]));
     }
 }
 

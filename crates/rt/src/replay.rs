@@ -403,6 +403,9 @@ pub fn is_added_operation() -> bool {
 
 /// Says that the calling thread is, or no longer is, blocked in a real primitive without time limit.
 pub fn set_blocked(blocked: bool, place: usize) {
+    if blocked {
+        lapse::let_go();
+    }
     let slot = acting().replay.slot();
     slot.place.store(place as u64, Ordering::Relaxed);
     slot.state.store(if blocked { state::BLOCKED } else { state::RUNNING }, Ordering::Release);

@@ -85,7 +85,6 @@ fn wait_for(control: &Control, number: u64) {
         return;
     }
     replay::set_blocked(true, 0);
-    replay::lapse::let_go();
     control.shown_waiters.fetch_add(1, Ordering::SeqCst);
     let (mut before, mut still) = (progress(control), 0);
     loop {
