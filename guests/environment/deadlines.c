@@ -52,6 +52,7 @@ int main(int argc, char **argv)
             sched_yield();
         else if (is(way, "poll"))
             must(poll(NULL, 0, 1));
+    must_be(write(1, "looked\n", 7) == 7);
     must(pthread_mutex_lock(&mutex));
     note(&seen, worked.hash);
     must(pthread_mutex_unlock(&mutex));

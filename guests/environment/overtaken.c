@@ -1,12 +1,14 @@
 // Threads that are ordered by an atomic variable alone, which is under test: a replay makes each call of the recording,
 // and writes something else. The one that waits comes last in a recording and first in a replay, where that takes no time.
 //
-// usage: overtaken FILE|- [at]
+// usage: overtaken FILE|- [at|poll]
 //
-// With `at` it writes at a place of the file, and then says that it did.
+// With `at` it writes at a place of the file, and then says that it did; with `poll` it asks twice whether it may, if the one
+// that waits was first.
 
 #include "../transcript.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 
@@ -45,7 +47,10 @@ int main(int argc, char **argv)
     must(pthread_join(threads[1], NULL));
     char line[] = "? was first\n";
     line[0] = (char)first;
-    if (argc > 2) {
+    struct pollfd ready = {.fd = out, .events = POLLOUT};
+    for (int times = 0; argc > 2 && is(argv[2], "poll") && times < (first == 's' ? 2 : 1); times++)
+        must_be(poll(&ready, 1, 1000) == 1);
+    if (argc > 2 && is(argv[2], "at")) {
         must_be(pwrite(out, line, sizeof line - 1, 7) == sizeof line - 1);
         must_be(pwrite(out, line, sizeof line - 1, 99) == sizeof line - 1);
         must_be(write(1, "done\n", 5) == 5);

@@ -27,7 +27,7 @@ fn a_replay_that_writes_something_else_diverges() {
             let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(TOOL_FAILED);
             let said = replayed.stderr.lines().next().expect("a report");
             assert!(said.contains("it writes other bytes than in the recording, at "), "{said}");
-            assert!(said.ends_with("overtaken.c:54 (main)"), "{said}");
+            assert!(said.ends_with("overtaken.c:59 (main)"), "{said}");
             assert_eq!(replayed.text(), "", "what the recording did not say is not shown as its words");
         }
     }
@@ -55,7 +55,25 @@ fn a_replay_goes_on_behind_a_write_of_something_else_at_a_place_of_a_file() {
             assert_eq!(*second, "relive: trying again by timestamps");
         }
         assert!(said[0].contains("it writes other bytes to a file than in the recording, at "), "{said:?}");
-        assert!(said[0].ends_with("overtaken.c:49 (main), and another time; the replay went on"), "{said:?}");
+        assert!(said[0].ends_with("overtaken.c:54 (main), and another time; the replay went on"), "{said:?}");
         assert_eq!(said.len(), 2, "{said:?}");
     }
+}
+
+/// A wait that ended by its timeout may be made once more, but nothing is found twice that was there once.
+#[test]
+fn a_wait_that_found_something_is_not_made_again() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let program = guest(scratch.path(), "overtaken");
+    let trace = scratch.path().join("trace");
+    let mut record = Command::new(RELIVE);
+    record
+        .args(["record", "--environment", "-o"])
+        .arg(&trace)
+        .arg(&program)
+        .args(["file", "poll"])
+        .current_dir(&scratch);
+    run(&mut record, LIMIT).expect_code(0);
+    let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(TOOL_FAILED);
+    assert!(replayed.stderr.contains("system call poll, recorded was none, at "), "{}", replayed.stderr);
 }

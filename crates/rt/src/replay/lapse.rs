@@ -196,18 +196,28 @@ impl Replay {
         true
     }
 
-    /// What was recorded of a call was taken.
+    /// What was recorded of a call was taken. One that found something before its time was up is not made again.
     #[inline]
     pub(super) fn note_for_again(&mut self, number: usize, taken: Taken) {
         let Some(class) = class(number) else { return };
         let last = if self.repeated.events == self.events { self.repeated.last } else { [None; 2] };
         self.repeated = Repeated { last, events: self.events, ..Repeated::NOTHING };
-        self.repeated.last[class] = Some((number, taken));
+        self.repeated.last[class] = Some((number, taken)).filter(|_| taken.result == 0 || calls::tells_time(number));
     }
 
-    /// Whether a program that makes another call than this one, or comes to an event, may have seen what it waited for before it had
-    /// to.
-    pub(super) fn may_leave_out(&self, record: &Record) -> bool {
+    /// The program makes a call of this number: what it did not make it has no need for.
+    #[inline]
+    pub(super) fn leave_out_before(&mut self, number: usize) {
+        let is_other =
+            |record: &Record| !matches!(record, Record::Call { number: next, .. } if usize::from(*next) == number);
+        while calls::next(self).is_some_and(|record| is_other(&record) && self.may_leave_out(&record)) {
+            self.values.advance();
+            self.skip_hashes();
+        }
+    }
+
+    /// Whether a program that makes another call than this one, or comes to an event, may have seen what it waited for before.
+    fn may_leave_out(&self, record: &Record) -> bool {
         let tells_time = matches!(record, &Record::Call { number, .. } if calls::tells_time(usize::from(number)));
         calls::is_counted_lapse(record) || tells_time && self.last_of(1).is_some()
     }
