@@ -153,14 +153,15 @@ pub(super) struct Repeated {
     last: [Option<(usize, Taken)>; 2],
     /// How many events the thread had completed.
     events: u64,
-    /// How often one was made once more.
+    /// How often one was made once more, and how far all threads were at the last time.
     times: u32,
+    progress: u64,
     /// That is what the thread does now.
     again: bool,
 }
 
 impl Repeated {
-    pub(super) const NOTHING: Self = Self { last: [None; 2], events: 0, times: 0, again: false };
+    pub(super) const NOTHING: Self = Self { last: [None; 2], events: 0, times: 0, progress: 0, again: false };
 }
 
 impl Replay {
@@ -177,14 +178,18 @@ impl Replay {
     }
 
     fn may_make_again(&mut self, number: usize) -> bool {
-        /// Spinning threads look often; after so many milliseconds in vain it has gone another way.
+        /// Spinning threads look often; after so many milliseconds in which nobody comes any further it has gone another way.
         const YIELDS: u32 = 1000;
-        const PATIENCE: u32 = YIELDS + 1000;
+        const PATIENCE: u32 = YIELDS + 2000;
         let at_end = self.values.position().is_none() && self.events == self.total;
         let is_next =
             matches!(calls::next(self), Some(Record::Call { number: next, .. }) if usize::from(next) == number);
         if at_end || is_next || self.repeated.times == PATIENCE {
             return false;
+        }
+        let progress = turn::progress_of_all();
+        if progress != self.repeated.progress {
+            (self.repeated.progress, self.repeated.times) = (progress, self.repeated.times.min(YIELDS));
         }
         self.repeated.times += 1;
         self.repeated.again = true;

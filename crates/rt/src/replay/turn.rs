@@ -207,14 +207,39 @@ impl Behind {
     }
 }
 
-/// How often the processor is given up for those that have just come where they were, before a last millisecond.
-const YIELDS_THERE: u32 = 100;
+/// Lets a thread that has just come somewhere go on to where it has to wait, or for a moment of processor time: on a busy machine it
+/// may have none for a while.
+fn let_settle(slot: &TurnSlot, events: u64) {
+    const MOMENT_NS: u64 = 200_000;
+    const YIELDS: u32 = 100;
+    const MILLISECONDS: u32 = 50;
+    let runs_there =
+        || slot.state.load(Ordering::Acquire) == state::RUNNING && slot.events.load(Ordering::Acquire) == events;
+    let time = || syscall::processor_time(slot.tid.load(Ordering::Relaxed));
+    let start = time();
+    for round in 0..YIELDS + MILLISECONDS {
+        if !runs_there() || time().saturating_sub(start) > MOMENT_NS {
+            return;
+        }
+        if round < YIELDS {
+            syscall::sched_yield();
+        } else {
+            syscall::futex_wait(&AtomicU32::new(0), 0, Some(1));
+        }
+    }
+}
+
+/// Changes whenever a thread of the session completes an event or takes the result of a call.
+pub fn progress_of_all() -> u64 {
+    let done = |slot: &TurnSlot| slot.events.load(Ordering::Acquire).wrapping_add(slot.calls.load(Ordering::Relaxed));
+    runtime::turns().iter().fold(0u64, |sum, slot| sum.wrapping_add(done(slot)))
+}
 
 /// Lets others come where `behind` says that they are not, as long as they come further.
 fn let_go_on(own: &TurnSlot, behind: impl Fn() -> Behind) {
     const YIELDS: u32 = 200;
     /// Milliseconds for one that runs, and for one that waits: whoever waits for its turn may have been woken just now.
-    const PATIENCE: [u32; 2] = [5000, 20];
+    const PATIENCE: [u32; 2] = [5000, 100];
     let never = AtomicU32::new(0);
     let (mut last, mut rounds, mut in_vain) = (behind(), 0, 0);
     if !last.are_some {
@@ -245,19 +270,9 @@ pub fn let_come_to<I: Iterator<Item = (u32, u64)>>(own: &TurnSlot, each: impl Fn
     let behind = |(other, events)| slot(other).filter(|slot| slot.events.load(Ordering::Acquire) < events);
     let_go_on(own, || Behind::of(each().filter_map(behind)));
     // What they stored behind those events they had stored by then, most likely: they are let come to where they have to wait.
-    let runs_there = |(other, events)| {
-        slot(other).is_some_and(|slot| {
-            slot.state.load(Ordering::Acquire) == state::RUNNING && slot.events.load(Ordering::Acquire) == events
-        })
-    };
-    for round in 0..=YIELDS_THERE {
-        if !each().any(runs_there) {
-            break;
-        }
-        if round < YIELDS_THERE {
-            syscall::sched_yield();
-        } else {
-            syscall::futex_wait(&AtomicU32::new(0), 0, Some(1));
+    for (other, events) in each() {
+        if let Some(slot) = slot(other) {
+            let_settle(slot, events);
         }
     }
 }

@@ -104,9 +104,7 @@ fn wait_for(control: &Control, number: u64) {
 }
 
 fn progress(control: &Control) -> u64 {
-    let done = |slot: &TurnSlot| slot.events.load(Ordering::Acquire).wrapping_add(slot.calls.load(Ordering::Relaxed));
-    let all = runtime::turns().iter().fold(0u64, |sum, slot| sum.wrapping_add(done(slot)));
-    all.wrapping_add(control.shown.load(Ordering::SeqCst))
+    replay::turn::progress_of_all().wrapping_add(control.shown.load(Ordering::SeqCst))
 }
 
 /// Whether a thread may still write something, without another one that lets it go on.
