@@ -47,6 +47,8 @@ pub mod attention {
     /// The thread has left its start routine. If it is the last of its process it will run the exit handlers, which
     /// come after everything the others did; as nothing says when they begin, each of its events from here on does.
     pub const FINISHED: usize = 8;
+    /// It has looked at the clock again and again: by its next event it may have waited for another thread (`environment/lapses.rs`).
+    pub const LOOKED: usize = 16;
 
     /// Sets a bit of the calling thread's attention word, and closes the fast path.
     pub fn raise(bit: usize) {
@@ -332,7 +334,11 @@ fn prepare(thread: &mut Thread) {
     if tls::get::<{ tls::ATTENTION }>() & attention::RUN != 0 {
         writer::close_run(thread);
     }
-    if thread.finished {
+    let looked = tls::get::<{ tls::ATTENTION }>() & attention::LOOKED != 0;
+    if looked {
+        attention::clear(attention::LOOKED);
+    }
+    if thread.finished || looked {
         thread.join_clock(thread::clock_of_all());
     }
 }

@@ -48,6 +48,8 @@ pub struct Thread {
     pub stored: u64,
     /// A clock it joined since its last event, or 0.
     pub joined: u64,
+    /// How many events it had when it looked at the clock last, and how often it had done so since.
+    pub looks: (u64, u32),
     /// Index in the recording.
     pub index: u32,
     /// Index of its parent, or [`NONE`].
@@ -239,6 +241,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         header: null_mut(),
         stored: 0,
         joined: 0,
+        looks: (0, 0),
         index,
         parent,
         child_number,

@@ -49,6 +49,7 @@ unsafe fn take_in(
                 visit(address, length);
             }
         });
+        lapses::note_look(thread, number);
         output::wrote(thread, number, arguments, result);
         output::follow(number, arguments, result);
         if result == 0 && replayed::is_sleep(number) {

@@ -9,7 +9,7 @@
 //! Where it is not known what is an instruction, the time is forbidden besides, see
 //! [`super::generated`].
 
-use super::{atomics, copied, faults, generated, taking_part};
+use super::{atomics, copied, faults, generated, lapses, taking_part};
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
 use crate::writer;
@@ -220,5 +220,6 @@ fn answer(found: &Outside) -> Answer {
     let more = (&raw const answer.more).addr();
     // SAFETY: the local number.
     unsafe { writer::append_call(thread, number, answer.value as isize, &|visit| visit(more, size_of::<u32>())) };
+    lapses::note_look(thread, number);
     answer
 }

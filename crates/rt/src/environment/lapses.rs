@@ -17,6 +17,7 @@
 //! A loop that sleeps more often than it did may expect them where they can't be yet.
 
 use crate::object::pack;
+use crate::record::attention;
 use crate::replay::calls::{self as replayed, Filler};
 use crate::replay::lapse::{self, OTHERS_MAX};
 use crate::runtime;
@@ -84,6 +85,20 @@ pub(super) fn end(thread: &mut Thread) -> Told {
     told.words[told.count] = lapse::last_word(told.count, clock);
     told.count += 1;
     told
+}
+
+/// The thread has made a call, or an instruction, that may tell the time. Who looks so often between two events may do nothing but
+/// wait for another thread; its clock, which stands still meanwhile, joins all at the next event.
+pub(super) fn note_look(thread: &mut Thread, number: usize) {
+    const OFTEN: u32 = 8;
+    if !replayed::tells_time(number) {
+        return;
+    }
+    let events = thread.events();
+    thread.looks = if thread.looks.0 == events { (events, thread.looks.1 + 1) } else { (events, 1) };
+    if thread.looks.1 == OFTEN {
+        attention::raise(attention::LOOKED);
+    }
 }
 
 /// The end of such a call in a replay, which counts it; `filler` comes to what stands with it.

@@ -127,6 +127,7 @@ unsafe extern "C" fn keep(number: usize, arguments: usize, result: usize, _: usi
             });
         } else {
             writer::append_single(thread, number, result, piece);
+            lapses::note_look(thread, number);
         }
         output::wrote(thread, number, arguments, result);
         if row.class == Class::Descriptor {

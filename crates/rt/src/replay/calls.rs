@@ -143,7 +143,12 @@ pub const fn tells_time(number: usize) -> bool {
     matches!(number, CLOCK_GETTIME | GETTIMEOFDAY | TIME) || number == INSTRUCTIONS[0] || number == INSTRUCTIONS[1]
 }
 
-/// The same of those that a replay counts.
+/// Whether a record is of such a one.
+pub fn is_look(record: &Record) -> bool {
+    matches!(record, &Record::Call { number, .. } if tells_time(usize::from(number)))
+}
+
+/// Whether a record is of a call in which time passed, and which a replay counts.
 pub fn is_counted_lapse(record: &Record) -> bool {
     is_lapse(record) && !is_full_sleep(record)
 }

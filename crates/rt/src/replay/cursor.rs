@@ -24,7 +24,7 @@ pub struct Cursor {
     /// The bytes behind the record looked at.
     payload: &'static [u8],
     malformed: bool,
-    /// How many calls in which time passed were passed over, of the last event number at which there were any.
+    /// How many calls in which time passed, or that tell it, were passed over, of the last event number at which there were any.
     passed_over: (u64, u32),
 }
 
@@ -115,7 +115,7 @@ impl Cursor {
                         self.payload = self.decoder.payload();
                         return;
                     }
-                    if calls::is_lapse(&record) {
+                    if calls::is_lapse(&record) || calls::is_look(&record) {
                         let before = if self.passed_over.0 == at { self.passed_over.1 } else { 0 };
                         self.passed_over = (at, before + 1);
                     }
@@ -124,7 +124,7 @@ impl Cursor {
         }
     }
 
-    /// How many calls in which time passed, and which are not wanted, stand at event number `event`, if the next record that is
+    /// How many calls in which time passed, or that tell it, and which are not wanted, stand at event number `event`, if the next record that is
     /// wanted stands there or the stream ends.
     pub fn passed_over_at(&self, event: u64) -> u32 {
         if self.passed_over.0 == event { self.passed_over.1 } else { 0 }

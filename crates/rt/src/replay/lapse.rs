@@ -87,7 +87,7 @@ impl Replay {
         let is_left =
             |at: u64| at < self.events || at == self.events && matches!(kind, Kind::Lock | Kind::Unlock | Kind::Atomic);
         while let Some(at) = self.values.position().filter(|&at| is_left(at))
-            && self.values.at(at).is_some_and(|record| self.may_leave_out(&record))
+            && self.may_leave_out(at)
         {
             self.values.advance();
         }
@@ -213,18 +213,21 @@ impl Replay {
     /// The program makes a call of this number: what it did not make it has no need for.
     #[inline]
     pub(super) fn leave_out_before(&mut self, number: usize) {
-        let is_other =
-            |record: &Record| !matches!(record, Record::Call { number: next, .. } if usize::from(*next) == number);
-        while calls::next(self).is_some_and(|record| is_other(&record) && self.may_leave_out(&record)) {
+        let is_next = |record| matches!(record, Record::Call { number: next, .. } if usize::from(next) == number);
+        while let Some(at) = self.values.position().filter(|&at| at <= self.events + 1)
+            && (at < self.events || !self.values.at(at).is_some_and(is_next))
+            && self.may_leave_out(at)
+        {
             self.values.advance();
             self.skip_hashes();
         }
     }
 
-    /// Whether a program that makes another call than this one, or comes to an event, may have seen what it waited for before.
-    fn may_leave_out(&self, record: &Record) -> bool {
-        let tells_time = matches!(record, &Record::Call { number, .. } if calls::tells_time(usize::from(number)));
-        calls::is_counted_lapse(record) || tells_time && self.last_of(1).is_some()
+    /// Whether the next record, at event number `at`, is of a call for which a program has no need that has seen what it waited for
+    /// before.
+    fn may_leave_out(&self, at: u64) -> bool {
+        let looks = self.repeated.events == at && self.repeated.last[1].is_some();
+        self.values.at(at).is_some_and(|record| calls::is_counted_lapse(&record) || looks && calls::is_look(&record))
     }
 }
 
