@@ -90,7 +90,7 @@ pub(super) fn end(thread: &mut Thread) -> Told {
 /// The thread has made a call, or an instruction, that may tell the time. Who looks so often between two events may do nothing but
 /// wait for another thread; its clock, which stands still meanwhile, joins all at the next event.
 pub(super) fn note_look(thread: &mut Thread, number: usize) {
-    const OFTEN: u32 = 8;
+    const OFTEN: u32 = 4;
     if !replayed::tells_time(number) {
         return;
     }
