@@ -13,6 +13,9 @@
 //! count sleeps (`replay::calls::sleep`); and a wait that ended by its timeout, or a look at the clock behind another one, is made
 //! once more if the program makes it, and left out if it does not.
 //!
+//! Who spins until another thread has stored something, and looks at the clock meanwhile, has a clock that stands still, too: by
+//! timestamps the other one would wait for its next event. That event joins all clocks (`note_look`).
+//!
 //! A replay does not insist that others come: where nobody who is behind runs, or comes any further, it goes on.
 //! A loop that sleeps more often than it did may expect them where they can't be yet.
 
