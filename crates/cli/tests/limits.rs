@@ -89,18 +89,23 @@ fn a_recording_ends_after_its_time_and_the_program_does_not() {
 
 #[test]
 fn a_recording_ends_at_its_size_and_the_program_does_not() {
-    for environment in [&[][..], &["--environment"]] {
+    // The loader reads this, and what is read counts: where many packages are installed, much.
+    let cache = fs::metadata("/etc/ld.so.cache").map_or(0, |cache| cache.len());
+    for (environment, room) in [(&[][..], 64 << 10), (&["--environment"], (64 << 10) + cache)] {
         let desk = Desk::new();
         desk.build("counters", COUNTERS);
-        let recorded = desk.relive([&["record", "--max-size", "64K"], environment, &["./counters"]].concat());
+        let limit = room.to_string();
+        let recorded = desk.relive([&["record", "--max-size", &limit], environment, &["./counters"]].concat());
         assert_eq!((recorded.status, recorded.stdout.lines().last()), (Some(3), Some("end 1200000")));
         let said: Vec<_> = recorded.stderr.lines().collect();
         assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[0].starts_with("relive: recording stopped at a size of 65536 B; the program goes on"), "{said:?}");
+        assert!(
+            said[0].starts_with("relive: recording stopped at a size of ") && said[0].contains("; the program goes on")
+        );
         assert!(said[1].ends_with(", not to the end)"), "{said:?}");
         // Each thread may fill its chunk, and what has not come to the end goes on up to there.
         let bytes = recorded_bytes(&desk.latest());
-        assert!((32 << 10..160 << 10).contains(&bytes), "{bytes}");
+        assert!((room / 2..room + (96 << 10)).contains(&bytes), "{bytes} of {room}");
         replays_the_beginning(&desk, &recorded);
     }
 }

@@ -3,6 +3,7 @@
 //! The launcher does both because the program can't: growing a file there may
 //! raise `SIGXFSZ`, and cutting it under a live mapping would raise `SIGBUS`.
 
+use crate::file_limit;
 use relive_trace::bytes::read_file_header;
 use relive_trace::layout::{self, FILE_HEADER_BYTES, FileHeader, WINDOW_BYTES, end, stop};
 use rustix::fs::FallocateFlags;
@@ -51,6 +52,7 @@ pub fn create_first(path: &Path) -> io::Result<()> {
 /// What the system says; `reserved` bytes stay as they are.
 pub fn grow(path: &Path, reserved: u64, wanted: u64) -> io::Result<()> {
     let first = reserved == 0;
+    let _limit = file_limit::ours();
     let file = OpenOptions::new().read(true).write(true).create(first).truncate(false).mode(0o600).open(path)?;
     if first {
         for_owner(&file)?;
