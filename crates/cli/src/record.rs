@@ -151,6 +151,13 @@ fn report(recorded: &Recorded, folder: &Path, quiet: bool) {
         (count, _) => format!(", {count} still running and recorded up to here"),
     };
     message::say(format_args!("recorded to {} ({processes}{size}{rest})", folder.display()));
+    if recorded.unordered_waits > 0 {
+        let times = output::counted(recorded.unordered_waits, "time");
+        message::say(format_args!(
+            "its threads waited for each other {times} by futex calls of their own, which this level does not order: \
+             if it doesn't replay, --level atomics or --learn will help"
+        ));
+    }
 }
 
 /// A folder that the user named: new, or there and empty.

@@ -258,3 +258,37 @@ fn a_lock_tells_whether_it_follows_another_thread() {
     // Never so many locks without another thread's that it would pay to say so.
     assert_eq!(told("40"), ["behind gap=16"]);
 }
+
+#[test]
+fn waits_that_this_level_does_not_order_are_told() {
+    let desk = Desk::new();
+    let source = r#"
+        #include <linux/futex.h>
+        #include <pthread.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        static int word;
+        static void *wait_for_it(void *unused) {
+            while (!__atomic_load_n(&word, __ATOMIC_ACQUIRE))
+                syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, (void *)0, (void *)0, 0);
+            return unused;
+        }
+        int main(void) {
+            pthread_t thread;
+            pthread_create(&thread, 0, wait_for_it, 0);
+            usleep(300000);
+            __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
+            syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, (void *)0, (void *)0, 0);
+            return pthread_join(thread, 0);
+        }"#;
+    desk.build("waits", source);
+    let told = |options: &[&str]| {
+        let run = desk.relive([&["record"], options, &["./waits"]].concat());
+        assert_eq!(run.status, Some(0), "{run:?}");
+        run.stderr.lines().nth(1).map(str::to_owned)
+    };
+    let line = told(&[]);
+    assert_snapshot!(line.as_deref().unwrap_or_default(), @"relive: its threads waited for each other 1 time by futex calls of their own, which this level does not order: if it doesn't replay, --level atomics or --learn will help");
+    assert_eq!(told(&["--environment"]), line);
+    assert_eq!((told(&["--quiet"]), told(&["--level", "atomics"])), (None, None));
+}

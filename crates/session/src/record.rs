@@ -31,7 +31,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -77,6 +77,8 @@ pub struct Recorded {
     pub incomplete: Option<RecordError>,
     /// Recorded processes that went on when the first ended.
     pub left_running: usize,
+    /// How often threads waited for each other by calls of their own, which are ordered at the level of atomics only.
+    pub unordered_waits: u64,
 }
 
 /// Why there is no recording, or only a part of one.
@@ -190,7 +192,8 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
         Err(cause) => (0, 0, Some(trace_error(cause))),
     };
     let stopped = (0..files as u32).filter(|&process| stopped_early(folder, process)).count();
-    Ok(Recorded { outcome, files, ordered: met.count(), bytes, stopped, incomplete, left_running })
+    let unordered_waits = shared.control().unordered_waits.load(Relaxed);
+    Ok(Recorded { outcome, files, ordered: met.count(), bytes, stopped, incomplete, left_running, unordered_waits })
 }
 
 fn flags_of(options: &RecordOptions<'_>) -> u32 {

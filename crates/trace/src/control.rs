@@ -186,6 +186,8 @@ pub struct Control {
     pub spent: AtomicU64,
     /// The last timestamp that belongs to a recording that reached a limit; `u64::MAX` before.
     pub cut: AtomicU64,
+    /// How often threads waited at words by calls of their own while such calls were not ordered (recording).
+    pub unordered_waits: AtomicU64,
     /// Futex: one of [`debugger`], while one process is replayed alone and debugged.
     pub debugger: AtomicU32,
     /// The trace folder (recording) or the folder for learnt order (replay), absolute.

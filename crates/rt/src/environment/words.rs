@@ -5,10 +5,15 @@
 //! another one may be woken than was, and the one whose turn it is sleeps on. There such a
 //! call is an event of its word, before it if it wakes others and behind it if it has waited,
 //! and what it returned comes from the recording. The turn implies that the wait is over.
+//! A recording of another level counts its waits, so that its user hears of them before a
+//! replay diverges.
 
 use super::atomics;
 use super::carried::Carries;
+use super::taking_part;
+use crate::runtime::{self, Mode};
 use crate::thread;
+use core::sync::atomic::Ordering;
 use relive_sys::syscall::number::FUTEX;
 
 const COMMANDS: usize = 0x7F;
@@ -24,7 +29,13 @@ fn is_plain(arguments: &[usize; 6]) -> bool {
 
 /// The program is about to make a call that hands this on.
 pub(super) fn begins(carries: Carries, arguments: &[usize; 6], place: usize) {
-    if !atomics::are_ordered() || carries != Carries::WORD || !is_plain(arguments) {
+    if carries != Carries::WORD || !is_plain(arguments) {
+        return;
+    }
+    if !atomics::are_ordered() {
+        if runtime::mode() == Mode::Record && WAITS.contains(&(arguments[1] & COMMANDS)) && taking_part().is_some() {
+            runtime::session().unordered_waits.fetch_add(1, Ordering::Relaxed);
+        }
         return;
     }
     if let Some(thread) = thread::current_if_known() {
