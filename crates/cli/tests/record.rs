@@ -262,7 +262,7 @@ fn a_lock_tells_whether_it_follows_another_thread() {
 #[test]
 fn waits_that_this_level_does_not_order_are_told() {
     let desk = Desk::new();
-    let source = r#"
+    let source = r"
         #include <linux/futex.h>
         #include <pthread.h>
         #include <sys/syscall.h>
@@ -280,7 +280,7 @@ fn waits_that_this_level_does_not_order_are_told() {
             __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
             syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, (void *)0, (void *)0, 0);
             return pthread_join(thread, 0);
-        }"#;
+        }";
     desk.build("waits", source);
     let told = |options: &[&str]| {
         let run = desk.relive([&["record"], options, &["./waits"]].concat());
