@@ -55,6 +55,7 @@ mod system_v;
 mod told;
 mod unknown;
 mod unseen;
+mod visible;
 mod words;
 mod written;
 
@@ -230,6 +231,7 @@ unsafe fn fork(number: usize, arguments: &[usize; 6]) -> Option<isize> {
 pub unsafe fn reset_after_fork() {
     images::reset_after_fork();
     system_v::reset_after_fork();
+    visible::reset_after_fork();
     // SAFETY: the caller's promise.
     unsafe {
         memory::reset_after_fork();

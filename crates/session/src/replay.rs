@@ -24,7 +24,7 @@ use relive_sys::slice::Short;
 use relive_trace::control::{IN_USE, flag, mode};
 use relive_trace::derived::{DerivedError, DerivedOrder};
 use relive_trace::layout::{
-    ATOMICS_TELL_SINCE, ENVIRONMENT_SINCE, HIGH_HEAP_SINCE, LAPSES_SINCE, LOCKS_SINCE, NEAR_BREAK_SINCE,
+    ATOMICS_TELL_SINCE, ENVIRONMENT_SINCE, FILES_SINCE, HIGH_HEAP_SINCE, LAPSES_SINCE, LOCKS_SINCE, NEAR_BREAK_SINCE,
 };
 use relive_trace::manifest::{self, Level, Manifest};
 use relive_trace::plan_builder::PlanBuilder;
@@ -386,6 +386,7 @@ impl Replayer {
         let heap = if format >= HIGH_HEAP_SINCE { 0 } else { flag::LOW_HEAP };
         let end_of_data = if format >= NEAR_BREAK_SINCE { 0 } else { flag::FAR_BREAK };
         let lapses = if format >= LAPSES_SINCE { flag::LAPSES } else { 0 };
+        let files = if format >= FILES_SINCE { flag::FILES } else { 0 };
         let atomics = if self.recording.manifest.level == Level::Atomics { flag::ATOMICS } else { 0 };
         let tell = if format >= ATOMICS_TELL_SINCE { flag::ATOMICS_TELL } else { 0 };
         environment
@@ -398,6 +399,7 @@ impl Replayer {
             | heap
             | end_of_data
             | lapses
+            | files
             | self.instrument.flags
             | if self.rebuilt { flag::REBUILT } else { 0 }
     }

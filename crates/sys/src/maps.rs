@@ -67,6 +67,25 @@ pub fn each_with_rights(mut visit: impl FnMut(Range<usize>, &[u8], &[u8])) -> bo
     unknown.is_none()
 }
 
+/// Calls `visit` with range and offset of each mapping, none of our own, that is shared and may be written to.
+pub fn each_shared(mut visit: impl FnMut(Range<usize>, u64)) {
+    let fd = syscall::open(b"/proc/thread-self/maps\0", 0);
+    if fd < 0 {
+        return;
+    }
+    each_line(fd as u32, |text| {
+        let mut fields = text.split(|&b| b == b' ').filter(|field| !field.is_empty());
+        let mut range = fields.next()?.split(|&b| b == b'-').map(hexadecimal);
+        let (start, end) = (range.next()?? as usize, range.next()?? as usize);
+        let (rights, offset) = (fields.next()?, hexadecimal(fields.next()?)?);
+        if matches!(*rights, [_, b'w', _, b's']) && !syscall::OURS.contains(&start) {
+            visit(start..end, offset);
+        }
+        None::<()>
+    });
+    syscall::close(fd as u32);
+}
+
 /// Calls `visit` with range, offset and path of each mapping of a file's code; the path ends in zero. Returns whether
 /// something is executable and writable.
 pub fn each_file_of_code(mut visit: impl FnMut(Range<usize>, usize, &[u8])) -> bool {

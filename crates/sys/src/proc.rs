@@ -7,17 +7,26 @@ use crate::syscall::{self, number};
 
 /// Whether thread `tid` of this process has ended.
 pub fn is_gone(pid: u32, tid: u32) -> bool {
-    !syscall::thread_exists(pid, tid) || state(tid).is_none_or(|state| state == b'Z' || state == b'X')
+    !syscall::thread_exists(pid, tid) || state(OWN, tid).is_none_or(is_over)
+}
+
+/// Whether thread `tid` of any process is known to have ended.
+pub fn has_ended(tid: u32) -> bool {
+    !syscall::process_exists(tid) || state(ALL, tid).is_some_and(is_over)
+}
+
+fn is_over(state: u8) -> bool {
+    matches!(state, b'Z' | b'X')
 }
 
 /// Whether thread `tid` of this process computes, or would if it had a processor.
 pub fn is_running(tid: u32) -> bool {
-    state(tid) == Some(b'R')
+    state(OWN, tid) == Some(b'R')
 }
 
 /// Whether thread `tid` of this process waits for something that may take any time.
 pub fn is_asleep(tid: u32) -> bool {
-    state(tid) == Some(b'S')
+    state(OWN, tid) == Some(b'S')
 }
 
 /// Nanoseconds for which thread `tid` of this process has had a processor; 0 if it is gone.
@@ -33,18 +42,26 @@ pub fn computed(tid: u32) -> u64 {
     if result == 0 { time[0] * 1_000_000_000 + time[1] } else { 0 }
 }
 
-/// The letter that the kernel has for what the thread does.
-fn state(tid: u32) -> Option<u8> {
-    let mut path = *b"/proc/self/task/0000000000/stat\0";
+/// Where the threads of this process have their folders, and those of all have theirs.
+const OWN: &[u8] = b"/proc/self/task/";
+const ALL: &[u8] = b"/proc/";
+
+/// The letter that the kernel has for what the thread does, which has its folder in this one.
+fn state(folder: &[u8], tid: u32) -> Option<u8> {
+    const DIGITS: usize = 10;
+    let mut path = [0; OWN.len() + DIGITS + b"/stat\0".len()];
+    let (digits, stat) = (folder.len(), folder.len() + DIGITS);
+    path[..digits].copy_from_slice(folder);
+    path[stat..stat + 6].copy_from_slice(b"/stat\0");
     let mut rest = tid;
-    for digit in path[16..26].iter_mut().rev() {
+    for digit in path[digits..stat].iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
     // The kernel takes no leading zeros in a thread's folder.
-    let zeros = path[16..25].iter().take_while(|&&b| b == b'0').count();
-    path.copy_within(16 + zeros.., 16);
-    let end = path.len() - zeros;
+    let zeros = path[digits..stat - 1].iter().take_while(|&&b| b == b'0').count();
+    path.copy_within(digits + zeros.., digits);
+    let end = stat + 6 - zeros;
     let fd = syscall::open(&path[..end], 0);
     if fd < 0 {
         return None;
@@ -60,7 +77,7 @@ fn state(tid: u32) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{computed, is_gone, is_running};
+    use super::{computed, has_ended, is_gone, is_running};
     use crate::syscall::{getpid, gettid};
 
     #[test]
@@ -92,6 +109,17 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(computed(ended), 0);
+    }
+
+    #[test]
+    fn a_process_has_ended_before_its_parent_asks() {
+        assert!(!has_ended(getpid()));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        while !has_ended(child.id()) {
+            std::thread::yield_now();
+        }
+        assert!(child.wait().unwrap().success());
+        assert!(has_ended(child.id()));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! One memfd a session, mapped by every process of it; this is the only thing
 //! that crosses into the guest besides the environment variables below. Neither
-//! side trusts the other to live: each word is atomic, nothing is a lock.
+//! side trusts the other to live: each word is atomic, nothing is a lock but what holds up an instruction on memory that
+//! processes share, and who has that is known.
 //!
 //! Recording: a process that needs its data file to grow stores
 //! [`ProcessSlot::wanted`], raises [`Control::doorbell`] and wakes it; the launcher
@@ -15,6 +16,9 @@
 use crate::known::KnownCode;
 use crate::stand::Survey;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+pub use shared::{SharedFile, SharedLine, SharedObject};
+
+mod shared;
 
 /// Path of the control memory, e.g. `/proc/PID/fd/N`.
 pub const ENV_CONTROL: &str = "RELIVE_CONTROL";
@@ -28,6 +32,8 @@ pub const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"RLVCTRL\x01");
 pub const PROCESS_SLOTS: usize = 1024;
 /// Clocks of objects shared between processes that are not mutexes; more objects share these.
 pub const SHARED_OBJECTS: usize = 1 << 14;
+/// So many pieces of memory that processes share are ordered each by itself; more share these.
+pub const SHARED_LINES: usize = 1 << 12;
 /// [`ProcessSlot::state`] while a process uses the slot.
 pub const IN_USE: u32 = 1;
 /// Pieces of code that all processes of a session know what was looked for in, at most, and words about all of them.
@@ -110,6 +116,8 @@ pub mod flag {
     pub const FAR_BREAK: u32 = 1 << 26;
     /// With calls in which time passed stands which clock they joined; see [`crate::layout::LAPSES_SINCE`].
     pub const LAPSES: u32 = 1 << 27;
+    /// Who maps a file to write to it and share it comes behind those who did so before; see [`crate::layout::FILES_SINCE`].
+    pub const FILES: u32 = 1 << 28;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Nobody is to see what the program writes to its standard error.
@@ -222,6 +230,8 @@ pub struct Control {
     pub processes: [ProcessSlot; PROCESS_SLOTS],
     /// Clocks of process-shared objects.
     pub shared: [SharedObject; SHARED_OBJECTS],
+    /// What orders instructions on memory that processes share, by their place in it.
+    pub lines: [SharedLine; SHARED_LINES],
     /// The launcher's descriptor of the memory in which shared files have their places (replay).
     pub pool: u32,
     /// Files that are mapped to be shared and written.
@@ -313,30 +323,6 @@ pub struct ProcessSlot {
     pub reserved: AtomicU64,
     /// errno of a failed reservation, 0 if none.
     pub error: AtomicI32,
-}
-
-/// The clock of an object in memory shared between processes.
-#[derive(Debug)]
-#[repr(C)]
-pub struct SharedObject {
-    /// Hash of device, inode and offset; 0 free. Set once.
-    pub key: AtomicU64,
-    /// Lamport clock (recording and replay).
-    pub clock: AtomicU64,
-    /// Last event in a replay: thread << 40 | events.
-    pub last: AtomicU64,
-}
-
-/// A file that is mapped to be shared and written. Its index says where it lies in the memory for all of them.
-#[derive(Debug)]
-#[repr(C)]
-pub struct SharedFile {
-    /// Device and inode; the inode is 0 while the place is free, and `u64::MAX` while it is being taken.
-    pub identity: [AtomicU64; 2],
-    /// What lies before this offset, mappings have laid there (replay).
-    pub laid: AtomicU64,
-    /// 1 while somebody does.
-    pub busy: AtomicU32,
 }
 
 /// Values of [`TurnSlot::state`].

@@ -8,11 +8,14 @@
 //! waits for the turn, the second completes the event. Accesses that were learnt to race are
 //! treated alike.
 //!
+//! What processes share is one object for all of them: its lock and clock lie in the session's memory
+//! (`visible.rs`), and who is killed between the two calls leaves the lock to the next one.
+//!
 //! libc and its loader are left alone: what they change so is their own, and their functions
 //! are events as wholes. So is code that a process makes itself, because nobody knows when it
 //! is complete.
 
-use super::taking_part;
+use super::{taking_part, visible};
 use crate::object::{self, Cell};
 use crate::races;
 use crate::record;
@@ -147,8 +150,13 @@ pub(super) fn forget(range: &Range<usize>) {
 }
 
 fn clock_of(object: usize) -> usize {
-    const BITS: u32 = CLOCKS.trailing_zeros();
-    ((object / OBJECT_BYTES) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> (usize::BITS - BITS)
+    slot_of(object as u64, CLOCKS)
+}
+
+/// One of `count` slots, a power of two.
+const fn slot_of(object: u64, count: usize) -> usize {
+    let hash = (object / OBJECT_BYTES as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (hash >> (u64::BITS - count.trailing_zeros())) as usize
 }
 
 /// Before the instruction.
@@ -206,9 +214,12 @@ fn begin(address: usize, place: impl FnOnce() -> usize) {
         record::come();
     }
     thread.tally[Family::Atomic as usize] += 1;
-    let held = &TABLE[clock_of(object)];
+    let (held, cell) = match visible::place(object) {
+        None => (&TABLE[clock_of(object)], TABLE[clock_of(object)].take()),
+        Some(place) => (line(place), line(place).take_among_processes(thread.tid)),
+    };
     // SAFETY: it is held up to the effect's end.
-    unsafe { record::locked_quietly(held.take(), Kind::Atomic) };
+    unsafe { record::locked_quietly(cell, Kind::Atomic) };
     tls::set::<{ tls::HELD }>(core::ptr::from_ref(held).addr());
 }
 
@@ -238,9 +249,27 @@ fn complete() {
 /// The clock of an object in a replay. Objects share one that did so in the recording, and no others: what it says of those
 /// that do not, a replay may come to in another order, and would learn that one.
 fn cell(object: usize) -> &'static Cell {
+    let held = || visible::place(object).map_or(&TABLE[clock_of(object)], line);
     // SAFETY: only recordings take them.
-    object::exactly(object).unwrap_or_else(|| unsafe { TABLE[clock_of(object)].unguarded() })
+    object::exactly(object).unwrap_or_else(|| unsafe { held().unguarded() })
 }
+
+/// What orders instructions at this place of what processes share.
+fn line(place: u64) -> &'static Held<Cell> {
+    let lines = &runtime::session().lines;
+    let found = &lines[slot_of(place, lines.len())];
+    // SAFETY: such a lock is a word and a Cell behind it, which stand so in the line (checked below), which lasts as
+    // long as the session's memory; of both, zeros are the first values.
+    unsafe { &*core::ptr::from_ref(found).cast::<Held<Cell>>() }
+}
+
+const _: () = {
+    use core::mem::offset_of;
+    use relive_trace::control::SharedLine;
+    assert!(size_of::<SharedLine>() == size_of::<Held<Cell>>() && align_of::<SharedLine>() == align_of::<Held<Cell>>());
+    assert!(offset_of!(SharedLine, holder) == 0 && offset_of!(SharedLine, clock) == Held::<Cell>::VALUE_AT);
+    assert!(offset_of!(SharedLine, last) == offset_of!(SharedLine, clock) + offset_of!(Cell, last));
+};
 
 /// A thread has met a fault at `place`: the instruction that it is in. If that is one of these, its event is over.
 pub(super) fn stopped(place: usize) -> Option<usize> {

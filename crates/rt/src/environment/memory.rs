@@ -15,9 +15,10 @@ use super::segments;
 use super::shared::{self, SHARED};
 use super::space::Space;
 use super::unknown;
-use crate::object::{Internal, internal};
+use super::visible;
+use crate::object::{self, Cell, Internal, internal};
 use crate::races;
-use crate::replay::calls::{self as replayed, Filler};
+use crate::replay::calls::{self as replayed, Filler, Taken};
 use crate::runtime::{self, Mode};
 use crate::thread::Thread;
 use crate::{record, replay, report, writer};
@@ -29,6 +30,7 @@ use relive_sys::syscall::number::{
     BRK, MMAP, MPROTECT, MREMAP, MUNMAP, PKEY_MPROTECT, PROCESS_VM_READV, PROCESS_VM_WRITEV, SHMAT, SHMDT,
 };
 use relive_sys::syscall::{self, Stat, syscall6};
+use relive_trace::control::flag;
 use relive_trace::opened::NAMED;
 
 const PAGE: usize = 4096;
@@ -169,8 +171,9 @@ unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> 
             MREMAP => space.remap(arguments),
             _ => space.set_break(arguments),
         };
+        let mut file = None;
         if number == MMAP && result > 0 && arguments[3] & MAP_ANONYMOUS == 0 {
-            record_file(thread, arguments, result);
+            file = record_file(thread, arguments, result);
             mapped_code(arguments, result, arguments[4] as u32);
         } else {
             writer::append_call(thread, number, result, &|_| {});
@@ -182,6 +185,11 @@ unsafe fn record(thread: &mut Thread, number: usize, arguments: &[usize; 6]) -> 
             thread.join_clock((*thread.joining).clock_base());
         }
         record::shared_quietly(&internal(Internal::Memory).clock, Kind::LibcCall);
+        if let Some(file) = file {
+            record::shared_quietly(&file.clock, Kind::LibcCall);
+            // In a replay the lock on the address space is held until then.
+            record::raise(&internal(Internal::Memory).clock);
+        }
         result
     }
 }
@@ -207,6 +215,9 @@ unsafe fn mapped_code(arguments: &[usize; 6], result: isize, fd: u32) {
 fn mapped_empty(number: usize, arguments: &[usize; 6], result: isize) {
     if number == MMAP && result > 0 && arguments[3] & MAP_ANONYMOUS != 0 {
         let shared = arguments[3] & MAP_TYPE == MAP_SHARED;
+        if shared {
+            object::mapped_shared();
+        }
         if shared || arguments[2] & PROT_WRITE != 0 {
             generated::may_change(arguments[2]);
         }
@@ -217,6 +228,9 @@ fn mapped_empty(number: usize, arguments: &[usize; 6], result: isize) {
 /// programs copy their code into larger pages that way.
 fn replaced(number: usize, arguments: &[usize; 6], result: isize) {
     let range = arguments[0]..arguments[0].saturating_add(arguments[1]);
+    if visible::is_any_in(&range) {
+        object::mapped_shared();
+    }
     match number {
         MUNMAP if result == 0 => instructions::unmapped(&range),
         MREMAP if result > 0 && result as usize != range.start => instructions::moved(&range, result as usize),
@@ -230,13 +244,14 @@ unsafe fn syscall6_of(number: usize, arguments: &[usize; 6]) -> isize {
     unsafe { syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5]) }
 }
 
-/// Keeps what a file shows in the memory just mapped.
+/// Keeps what a file shows in the memory just mapped. Returns its clock if it is shared.
 #[inline(never)] // Its buffers would weigh on the stack of every call.
-unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize) {
+unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize) -> Option<&'static Cell> {
     let [_, length, protection, flags, fd, offset] = *arguments;
     let fd = fd as u32;
     let Some(size) = syscall::file_size(fd) else {
-        return refuse(thread, "a mapped device, which others may change");
+        refuse(thread, "a mapped device, which others may change");
+        return None;
     };
     let held = (size.saturating_sub(offset as u64)).min(length as u64) as usize;
     let is_shared = flags & MAP_TYPE == MAP_SHARED && (protection & PROT_WRITE != 0 || shared::is_writable(fd));
@@ -251,24 +266,28 @@ unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize
         packed::keep(name, fd, &stat);
         let (tag, identity) = ([NAMED], identity_of(&stat));
         // SAFETY: local arrays.
-        return unsafe {
+        unsafe {
             writer::append_call(thread, MMAP, result, &|visit| {
                 visit(tag.as_ptr().addr(), 1);
                 visit(identity.as_ptr().addr(), IDENTITY_BYTES);
                 visit(name.as_ptr().addr(), name.len());
             });
-        };
+        }
+        return None;
     }
     if held >= CONTENTS_MAX {
-        return refuse(thread, "a mapping of more of a file than is kept");
+        refuse(thread, "a mapping of more of a file than is kept");
+        return None;
     }
+    let mut file = None;
     // SAFETY: a mapping of our own, or the one just made.
     unsafe {
         let own = protection & PROT_READ == 0 && held > 0;
         let at = if own { syscall6(MMAP, 0, held, PROT_READ, MAP_PRIVATE, fd as usize, offset) } else { result };
         let (tag, held_at) = ([CONTENTS], at.max(0) as usize);
         if is_shared {
-            if !shared::record(thread, fd, offset as u64, held, result, held_at) {
+            file = shared::record(thread, fd, offset as u64, held, result, held_at);
+            if file.is_none() {
                 refuse(thread, "more shared memory than a replay has room for");
             }
         } else {
@@ -283,6 +302,7 @@ unsafe fn record_file(thread: &mut Thread, arguments: &[usize; 6], result: isize
             syscall::munmap(at as usize, held);
         }
     }
+    file
 }
 
 fn identity_of(stat: &Stat) -> Identity {
@@ -300,12 +320,21 @@ unsafe fn replay(number: usize, arguments: &[usize; 6]) -> isize {
     let taken = replayed::take(number);
     replay::enter(Kind::LibcCall, 0);
     let mut space = SPACE.in_any_order();
+    if number == MMAP && runtime::has_flag(flag::FILES) && is_shared_file(arguments, &taken) {
+        replay::leave(Kind::LibcCall, &[internal(Internal::Memory)], false);
+        replay::enter(Kind::LibcCall, 0);
+        // SAFETY: the caller's promise; the recording had the memory at the same address.
+        let file = unsafe { replay_shared(arguments, taken.result as usize, taken.filler().as_new()) };
+        races::fresh(taken.result as usize, arguments[1]);
+        replay::leave(Kind::LibcCall, &[file], false);
+        return taken.result;
+    }
     // SAFETY: the caller's promise; the recording had the memory at the same addresses.
     unsafe {
         match (number, taken.result) {
             (_, error) if error < 0 => {}
             (MMAP, _) => {
-                replay_mmap(arguments, taken.result as usize, taken.filler().as_new());
+                replay_mmap(arguments, &taken);
                 races::fresh(taken.result as usize, arguments[1]);
             }
             (MREMAP, _) => replay_mremap(arguments, taken.result as usize),
@@ -355,7 +384,34 @@ pub(super) unsafe fn map_at(address: usize, length: usize, protection: usize, fl
     }
 }
 
-unsafe fn replay_mmap(arguments: &[usize; 6], address: usize, mut filler: Filler) {
+/// Whether this is a mapping of a file that is written and shared.
+fn is_shared_file(arguments: &[usize; 6], taken: &Taken) -> bool {
+    let mut tag = [0u8];
+    if taken.result > 0 && arguments[3] & MAP_ANONYMOUS == 0 {
+        // SAFETY: a local array.
+        unsafe { taken.filler().fill(tag.as_mut_ptr().addr(), 1) };
+    }
+    tag[0] == SHARED
+}
+
+/// Such a mapping; returns the file's clock.
+///
+/// # Safety
+/// The recording had it at this address.
+unsafe fn replay_shared(arguments: &[usize; 6], address: usize, mut filler: Filler) -> &'static Cell {
+    let mut tag = [0u8];
+    alone::has_shared_memory();
+    // SAFETY: the caller's promise, and a local array.
+    let file = unsafe {
+        filler.fill(tag.as_mut_ptr().addr(), 1);
+        shared::replay(arguments, address, filler)
+    };
+    generated::may_change(arguments[2]);
+    file
+}
+
+unsafe fn replay_mmap(arguments: &[usize; 6], taken: &Taken) {
+    let (address, mut filler) = (taken.result as usize, taken.filler().as_new());
     let [_, length, protection, flags, fd, offset] = *arguments;
     let none = usize::MAX;
     let mut tag = [0u8];
@@ -369,12 +425,11 @@ unsafe fn replay_mmap(arguments: &[usize; 6], address: usize, mut filler: Filler
             mapped_empty(MMAP, arguments, address as isize);
             return filler.finish(MMAP);
         }
-        filler.fill(tag.as_mut_ptr().addr(), 1);
-        if tag[0] == SHARED {
-            alone::has_shared_memory();
-            shared::replay(arguments, address, filler);
-            return generated::may_change(protection);
+        if is_shared_file(arguments, taken) {
+            replay_shared(arguments, address, filler);
+            return;
         }
+        filler.fill(tag.as_mut_ptr().addr(), 1);
         if tag[0] == NAMED {
             return replay_named(arguments, address, filler);
         }

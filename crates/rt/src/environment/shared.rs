@@ -12,7 +12,7 @@
 
 use super::memory::{map_at, placed};
 use super::written::data_end;
-use crate::object;
+use crate::object::{self, Cell, in_session};
 use crate::replay::calls::{self as replayed, Filler};
 use crate::report;
 use crate::runtime;
@@ -50,6 +50,14 @@ fn identity(fd: u32) -> Option<[u64; 2]> {
     let [device, inode] = syscall::file_identity(fd)?;
     let made = syscall::file_birth(fd).map_or(0, |[seconds, nanoseconds]| seconds << 30 | nanoseconds);
     Some([device ^ made.rotate_left(20), inode])
+}
+
+/// The clock that all processes have for such a file: who maps it later finds what others did to it until then.
+fn clock(identity: [u64; 2]) -> &'static Cell {
+    // As those of System V's objects.
+    const FILES: u64 = 0x4653_0000_0000_0000;
+    let hash = (identity[0] ^ identity[1].rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    in_session(FILES | hash >> 17)
 }
 
 /// The place of a file, if it has one.
@@ -97,8 +105,8 @@ pub(super) fn note(number: usize, arguments: &[usize; 6]) {
     }
 }
 
-/// Keeps a mapping of the file `fd` of which `held` bytes are mapped at `result`, and readable at `readable`. `false` if
-/// it can't be kept.
+/// Keeps a mapping of the file `fd` of which `held` bytes are mapped at `result`, and readable at `readable`. Returns the file's
+/// clock; `None` if it can't be kept.
 ///
 /// # Safety
 /// The memory must be there.
@@ -110,11 +118,9 @@ pub(super) unsafe fn record(
     held: usize,
     result: isize,
     readable: usize,
-) -> bool {
-    let Some(identity) = identity(fd) else { return false };
-    let Some((index, _, is_new)) = place(identity).filter(|_| offset + held as u64 <= PLACE_BYTES) else {
-        return false;
-    };
+) -> Option<&'static Cell> {
+    let identity = identity(fd)?;
+    let (index, _, is_new) = place(identity).filter(|_| offset + held as u64 <= PLACE_BYTES)?;
     // Once is enough: a pool of processes maps one for each of its locks.
     if is_new && index == 0 && !runtime::has_flag(flag::QUIET) {
         let mut path = [0u8; PATH_MAX];
@@ -138,14 +144,14 @@ pub(super) unsafe fn record(
         });
     }
     object::mapped_shared();
-    true
+    Some(clock(identity))
 }
 
-/// Maps the place of a recorded file, and lays there what it held and nobody has laid there yet.
+/// Maps the place of a recorded file, and lays there what it held and nobody has laid there yet. Returns its clock.
 ///
 /// # Safety
 /// The recording had the mapping at this place.
-pub(super) unsafe fn replay(arguments: &[usize; 6], address: usize, mut filler: Filler) {
+pub(super) unsafe fn replay(arguments: &[usize; 6], address: usize, mut filler: Filler) -> &'static Cell {
     let [_, length, protection, flags, _, offset] = *arguments;
     let mut about = [0u64; 3];
     // SAFETY: a local array; the mapping is made here, as long as it was in the recording.
@@ -161,6 +167,7 @@ pub(super) unsafe fn replay(arguments: &[usize; 6], address: usize, mut filler: 
         syscall6(MPROTECT, address, length, protection, 0, 0, 0);
         object::mapped_shared();
     }
+    clock([about[0], about[1]])
 }
 
 /// # Safety
