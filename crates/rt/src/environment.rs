@@ -243,6 +243,16 @@ pub unsafe fn reset_after_fork() {
     }
 }
 
+/// Whether other processes see memory of this one.
+pub(crate) fn is_seen() -> bool {
+    shared::may_be_seen()
+}
+
+/// Whether they see what lies there.
+pub(crate) fn is_seen_at(address: usize) -> bool {
+    visible::place(address).is_some()
+}
+
 fn lack() {
     let pid = runtime::pid();
     report::line(format_args!(

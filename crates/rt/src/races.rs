@@ -74,6 +74,8 @@ enum Act<'a> {
     Done(&'a Cell),
     /// The thread is about to wait, perhaps for good.
     Waits,
+    /// Other processes see memory of this one from here on.
+    Seen,
     /// The process is a new one, with this thread alone.
     Forked,
     /// Memory that is another thing from here on.
@@ -365,6 +367,14 @@ pub(crate) fn watched_lines() -> Vec<(u64, u64)> {
 /// The instructions whose executions are counted, in the second pass.
 pub(crate) fn counted() -> [u64; 2] {
     second::Second::counted()
+}
+
+/// Other processes see memory of this one from here on: what it does there alone may be what they wait for. That matters
+/// where the next recording can order it.
+pub(crate) fn is_seen() {
+    if is_on() && runtime::has_flag(flag::ATOMICS) {
+        act(&Act::Seen);
+    }
 }
 
 extern "C" fn carry_out(act: usize) {

@@ -122,6 +122,11 @@ pub mod word {
     /// Whether the line races is not known: a thread's reads of it were not noted one by one.
     pub const UNSURE: u64 = 15;
 
+    /// The process has read these bytes, which other processes see.
+    pub const SEEN_READ: u64 = 18;
+    /// It has written them.
+    pub const SEEN_WRITTEN: u64 = 19;
+
     /// Why something was not observed.
     pub mod not_translated {
         /// A piece of code that can't be translated ran natively.

@@ -13,6 +13,7 @@
 use super::memory::{map_at, placed};
 use super::written::data_end;
 use crate::object::{self, Cell, in_session};
+use crate::races;
 use crate::replay::calls::{self as replayed, Filler};
 use crate::report;
 use crate::runtime;
@@ -100,8 +101,8 @@ pub(super) fn note(number: usize, arguments: &[usize; 6]) {
     const MAP_SHARED_VALIDATE: usize = 3;
     let [_, _, protection, flags, ..] = *arguments;
     let is_shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE) && protection & PROT_WRITE != 0;
-    if number == SHMAT || number == MMAP && is_shared {
-        ASKED.store(true, Ordering::Relaxed);
+    if (number == SHMAT || number == MMAP && is_shared) && !ASKED.swap(true, Ordering::Relaxed) {
+        races::is_seen();
     }
 }
 

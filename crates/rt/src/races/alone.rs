@@ -12,6 +12,8 @@
 //! not made, that is paid once. A program that makes threads anew pays it where the last such part took longer than
 //! a few turns: those that join each thread before they make the next do nothing worth that between.
 //!
+//! There are none once other processes see memory of this one: what it does there alone may be what they wait for.
+//!
 //! Whether it was turned makes no difference to what is found: what the only thread reads and writes counts in neither way,
 //! or a use of freed memory would be told in one run and not in the next.
 //!
@@ -38,6 +40,8 @@ const NEVER: u64 = u64::MAX;
 static PRICE: AtomicU64 = AtomicU64::new(0);
 /// Whether the last such part was worth two turns.
 static WORTH: AtomicBool = AtomicBool::new(true);
+/// Whether other processes see memory of this one.
+static SEEN: AtomicBool = AtomicBool::new(false);
 /// A turn costs as much again until all blocks are joined again; one comes before and one behind.
 const PRICES: u64 = 4;
 /// So much longer a part takes at least whose accesses are looked at.
@@ -72,6 +76,15 @@ fn computed() -> u64 {
     proc::computed(syscall::gettid())
 }
 
+/// From here on what the only thread accesses is looked at, too.
+pub(super) fn counts() {
+    if !SEEN.swap(true, Ordering::Relaxed) && is_alone() {
+        SINCE.store(computed(), Ordering::Relaxed);
+        ALONE.store(false, Ordering::Relaxed);
+        look_anew();
+    }
+}
+
 /// All threads of this process with smaller indices are made.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
@@ -91,13 +104,14 @@ fn all_are_made() -> bool {
 
 /// The calling thread is the only one from here on, and knows all that the others did.
 pub(super) fn begins() {
+    let seen = SEEN.load(Ordering::Relaxed);
     let others_follow = !all_are_made();
-    if others_follow {
+    if others_follow || seen {
         SINCE.store(computed(), Ordering::Relaxed);
     }
     // Who counts segments counts the same in each replay, however long it took.
     let is_worth_it = WORTH.load(Ordering::Relaxed) && !runtime::has_flag(flag::SEGMENTS);
-    if (!others_follow || is_worth_it) && !ALONE.swap(true, Ordering::Relaxed) {
+    if !seen && (!others_follow || is_worth_it) && !ALONE.swap(true, Ordering::Relaxed) {
         look_anew();
     }
 }

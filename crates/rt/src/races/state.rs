@@ -15,6 +15,7 @@ use super::robust::Holders;
 use super::second::Second;
 use super::tally::Tally;
 use super::{Act, Pass, alone, labels};
+use crate::environment;
 use crate::object::{self, Cell};
 use crate::runtime;
 use crate::thread;
@@ -75,11 +76,13 @@ struct Found {
     racing: BTreeMap<u64, u64>,
     /// How they are known, and lines with the bytes of a synchronisation variable.
     variables: BTreeSet<(u64, u64, u64)>,
+    /// By lines that other processes see: bytes that this one has read and written.
+    seen: BTreeMap<u64, [u64; 2]>,
 }
 
 impl Found {
     fn new() -> Self {
-        Self { ledger: Ledger::new(FOUND), racing: BTreeMap::new(), variables: BTreeSet::new() }
+        Self { ledger: Ledger::new(FOUND), racing: BTreeMap::new(), variables: BTreeSet::new(), seen: BTreeMap::new() }
     }
 }
 
@@ -144,6 +147,7 @@ impl State {
         let _counted = self.tally.one_act();
         match act {
             Act::Started => self.ending.runs(me),
+            Act::Seen => alone::counts(),
             Act::Event { kind, cells, exact } => self.event(me, *kind, cells, *exact),
             Act::Created(child) => {
                 // The first of all threads is known as late as this.
@@ -464,8 +468,10 @@ impl State {
     pub(super) fn access(&self, me: u32, access: &super::Access) -> bool {
         let _within = self.passage.enter(me);
         looked();
-        // As in `hold`.
-        let counts = access.touch == Touch::Locked || !alone::has_one_thread();
+        // As in `hold`; but other processes may wait for it.
+        let counts = access.touch == Touch::Locked
+            || !alone::has_one_thread()
+            || environment::is_seen_at(access.range.start as usize);
         counts && self.second.lock().access(me, &self.clocks, access)
     }
 }

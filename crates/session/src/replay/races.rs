@@ -117,7 +117,10 @@ impl Replayer {
             Alone::Unknown | Alone::AsRecorded => {}
         }
         let (first, told) = self.first(besides.segments, &folder, tell)?;
-        let FirstTold { mut lines, mut missed, segments, untold, .. } = told;
+        let FirstTold { mut lines, mut missed, segments, untold, seen, .. } = told;
+        if besides.ordering_first || matches!(alone, Alone::Diverges { .. }) {
+            lines.hand_over(seen.handed());
+        }
         if !matches!(first.ending, Ending::Diverged(_)) {
             lines.open.clear();
         }
@@ -257,6 +260,14 @@ pub(super) struct Lines {
 }
 
 impl Lines {
+    /// Processes hand over by these bytes of lines: whatever accesses them is to be ordered.
+    fn hand_over(&mut self, lines: impl Iterator<Item = (u64, u64)>) {
+        for line in lines {
+            self.variables.insert(line);
+            self.waited.insert(line);
+        }
+    }
+
     /// How many bytes are to be watched.
     pub(super) fn bytes(&self) -> u64 {
         let lines = self.racing.values().chain(self.open.values()).chain(self.variables.iter().map(|(_, bytes)| bytes));

@@ -186,6 +186,7 @@ impl State {
     /// Lines of one segment, whose reads may last if `reads` are those of their thread.
     pub(super) fn hold(&self, clock: &Clock, lines: &[Line], reads: Option<&mut Reads>) {
         looked();
+        self.tell_seen(lines);
         // The second pass has its accesses one by one. Those of the only thread count as little where they are looked at as
         // where they are not.
         if let Some((history, _)) = self.history.as_ref().filter(|_| !alone::has_one_thread()) {

@@ -30,6 +30,8 @@ pub(super) struct FirstTold {
     pub(super) segments: Option<RawSegments>,
     /// How many processes did not tell what they did last.
     pub(super) untold: u64,
+    /// By lines of memory that processes share, which of them did what there.
+    pub(super) seen: Seen,
     /// Lines of which it does not know whether they race.
     unsure: BTreeSet<u64>,
 }
@@ -82,6 +84,31 @@ impl Replayer {
     }
 }
 
+/// By lines of memory that processes share: bytes that each of them has read and written.
+#[derive(Debug, Default)]
+pub(super) struct Seen(BTreeMap<u64, Vec<(usize, [u64; 2])>>);
+
+impl Seen {
+    fn add(&mut self, process: usize, line: u64, [read, written]: [u64; 2]) {
+        let line = self.0.entry(line).or_default();
+        match line.iter_mut().find(|(known, _)| *known == process) {
+            Some((_, known)) => *known = [known[0] | read, known[1] | written],
+            None => line.push((process, [read, written])),
+        }
+    }
+
+    /// Lines with the bytes that one process has written and another one has touched: by those they may hand something over.
+    pub(super) fn handed(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().filter_map(|(&line, known)| {
+            let of_pair = |(a, [_, written]): &(usize, [u64; 2]), (b, [read, other]): &(usize, [u64; 2])| {
+                if a == b { 0 } else { written & (read | other) }
+            };
+            let bytes = known.iter().flat_map(|one| known.iter().map(move |other| of_pair(one, other)));
+            Some((line, bytes.fold(0, |all, bytes| all | bytes))).filter(|&(_, bytes)| bytes != 0)
+        })
+    }
+}
+
 /// Of so few lines that seem to race it does not matter whether they do.
 const FEW: usize = 8;
 
@@ -125,9 +152,9 @@ impl Scratch {
     /// What the first pass told, of all processes.
     fn first_told(&self) -> io::Result<FirstTold> {
         let (mut lines, mut missed, mut segments) = (Lines::default(), BTreeMap::new(), None);
-        let mut unsure = BTreeSet::new();
+        let (mut unsure, mut seen) = (BTreeSet::new(), Seen::default());
         let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
-        for words in files(&self.0, FOUND)? {
+        for (process, words) in files(&self.0, FOUND)?.into_iter().enumerate() {
             for record in words.chunks_exact(word::COUNT) {
                 match *record {
                     [word::RACING, line, bytes] => *lines.racing.entry(line).or_default() |= bytes,
@@ -138,6 +165,8 @@ impl Scratch {
                     }
                     [word::OPEN, line, bytes] => *lines.open.entry(line).or_default() |= bytes,
                     [word::UNSURE, line, _] => _ = unsure.insert(line),
+                    [word::SEEN_READ, line, bytes] => seen.add(process, line, [bytes, 0]),
+                    [word::SEEN_WRITTEN, line, bytes] => seen.add(process, line, [0, bytes]),
                     [word::BEGUN, process, _] => _ = begun.insert(process),
                     [word::ENDED, process, _] => _ = ended.insert(process),
                     [what, first, second] if segments::add(&mut segments, what, [first, second]) => {}
@@ -148,7 +177,7 @@ impl Scratch {
         }
         let missed = missed.into_iter().map(|(what, count)| RawUnobserved { what, count }).collect();
         let untold = begun.difference(&ended).count() as u64;
-        Ok(FirstTold { lines, missed, segments, untold, unsure })
+        Ok(FirstTold { lines, missed, segments, untold, seen, unsure })
     }
 }
 
@@ -189,7 +218,7 @@ mod tests {
         )
         .unwrap();
         fs::write(folder.0.join(format!("{FOUND}s")), bytes(&[0, 1, 1])).unwrap();
-        let FirstTold { lines, missed, segments, untold, unsure } = folder.first_told().unwrap();
+        let FirstTold { lines, missed, segments, untold, unsure, .. } = folder.first_told().unwrap();
         folder.watch(&lines).unwrap();
         assert_eq!(lines.racing.into_iter().collect::<Vec<_>>(), [(5, 3), (9, 4)]);
         assert_eq!(lines.variables.into_iter().collect::<Vec<_>>(), [(5, 8), (6, 15)]);
