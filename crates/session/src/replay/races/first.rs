@@ -183,7 +183,7 @@ impl Scratch {
 
 #[cfg(test)]
 mod tests {
-    use super::{FirstTold, Scratch, missed_of};
+    use super::{FirstTold, Scratch, Seen, missed_of};
     use relive_findings::raw::RawUnobserved;
     use relive_trace::races::word::{self, not_translated};
     use relive_trace::races::{FOUND, UNTOLD_FUNCTIONS, WATCH};
@@ -200,6 +200,25 @@ mod tests {
             told(UNTOLD_FUNCTIONS.len() as u64),
             "what a function of the C library accesses of its caller's memory"
         );
+    }
+
+    #[test]
+    fn processes_hand_over_by_what_one_writes_and_another_touches() {
+        let mut seen = Seen::default();
+        let told = [
+            (0, 5, [0b1, 0]),
+            (1, 5, [0b1, 0]),
+            (0, 6, [0, 0b0110]),
+            (0, 6, [0b1000, 0]),
+            (1, 6, [0b1110, 0]),
+            (2, 7, [0b1, 0b1]),
+            (1, 8, [0, 0b11]),
+            (2, 8, [0, 0b10]),
+        ];
+        for (process, line, bytes) in told {
+            seen.add(process, line, bytes);
+        }
+        assert_eq!(seen.handed().collect::<Vec<_>>(), [(6, 0b0110), (8, 0b10)]);
     }
 
     #[test]
