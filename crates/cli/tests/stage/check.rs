@@ -256,7 +256,11 @@ fn beginning(recorded: &Ended, replayed: &Ended) -> Result<(), String> {
 
 /// What the recorder says beside where it put the trace: then something was not recorded.
 fn complaint(recorded: &Ended) -> Option<&str> {
-    let harmless = |line: &str| line.starts_with("relive: recorded to ") || line.contains(" is shared memory: ");
+    let harmless = |line: &str| {
+        line.starts_with("relive: recorded to ")
+            || line.contains(" is shared memory: ")
+            || line.contains(" by futex calls of their own, ")
+    };
     recorded.stderr.lines().find(|line| line.starts_with("relive: ") && !harmless(line))
 }
 
