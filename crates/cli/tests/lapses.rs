@@ -47,8 +47,8 @@ fn a_thread_that_lets_time_pass_until_it_sees_something() {
 #[test]
 fn a_thread_that_waits_in_the_kernel_behind_a_lapse() {
     for way in ["sleep", "poll", "ppoll", "select", "epoll"] {
-        check(false, with("lapses", ["30", "futex", way]));
-        check(false, with("lapses", ["30", "child", way]));
+        check(false, with("lapses", ["10", "futex", way]));
+        check(false, with("lapses", ["10", "child", way]));
     }
 }
 
