@@ -109,6 +109,8 @@ pub(super) unsafe fn carry_out(thread: &mut Thread, number: usize, arguments: &[
 unsafe fn attach(thread: &mut Thread, arguments: &[usize; 6]) -> isize {
     let id = arguments[0];
     let mut space = memory::space();
+    // Who comes first takes its place before others of this recording can find it attached.
+    let is_first = Segment::of(id).and_then(|_| shared::place(identity(id))).is_some_and(|(_, _, is_new)| is_new);
     let segment = Segment::of(id);
     // SAFETY: the caller's promise.
     unsafe {
@@ -119,6 +121,13 @@ unsafe fn attach(thread: &mut Thread, arguments: &[usize; 6]) -> isize {
             record::shared_quietly(&internal(Internal::Memory).clock, Kind::LibcCall);
             return result;
         };
+        if is_first && segment.was_attached {
+            report::line(format_args!(
+                "System V segment {} was there before: a replay has what it held, and what the processes of this recording \
+                 write there",
+                id as u32
+            ));
+        }
         keep(thread, &mut space, id, &segment, result);
         record::shared_quietly(&internal(Internal::Memory).clock, Kind::LibcCall);
         record::shared_quietly(&system_v::cell(Kept::Segment, id).clock, Kind::LibcCall);
@@ -145,17 +154,11 @@ unsafe fn keep(thread: &mut Thread, space: &mut Space, id: usize, segment: &Segm
     let (address, bytes) = (result as usize, segment.bytes.next_multiple_of(PAGE));
     let place = shared::place(identity(id)).filter(|_| bytes as u64 <= PLACE_BYTES);
     let has_room = space.attached.add(address, bytes);
-    let Some((_, place, is_new)) = place.filter(|_| has_room) else {
+    let Some((_, place, _)) = place.filter(|_| has_room) else {
         // SAFETY: no pieces.
         unsafe { writer::append_call(thread, SHMAT, result, &|_| {}) };
         return memory::refuse(thread, "more shared memory than a replay has room for");
     };
-    if is_new && segment.was_attached {
-        report::line(format_args!(
-            "System V segment {} was there before: a replay has what it held, and what the processes of this recording write there",
-            id as u32
-        ));
-    }
     let held = if segment.was_attached && place.laid.load(Ordering::Acquire) == 0 {
         // SAFETY: the caller's promise.
         unsafe { end_of_data(address, bytes) }

@@ -28,7 +28,7 @@ static VERSION: AtomicU64 = AtomicU64::new(0);
 /// The place of what is at `address`; `None` if no other process sees it.
 #[inline]
 pub(super) fn place(address: usize) -> Option<u64> {
-    if object::shared_mappings() != KNOWN.load(Ordering::Acquire) {
+    while object::shared_mappings() != KNOWN.load(Ordering::Acquire) {
         look();
     }
     if COUNT.load(Ordering::Relaxed) == 0 { None } else { find(address as u64) }
@@ -58,7 +58,7 @@ pub(super) fn is_any_in(range: &Range<usize>) -> bool {
     })
 }
 
-/// Reads the kernel's list.
+/// Reads the kernel's list, unless somebody else is about to.
 #[cold]
 fn look() {
     let version = VERSION.load(Ordering::Relaxed);
