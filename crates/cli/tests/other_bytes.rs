@@ -8,21 +8,26 @@ mod guest;
 mod timed;
 
 use guest::guest;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use timed::{RELIVE, TOOL_FAILED, run};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Records the guest with these arguments in the folder, where it exits with this code; what it printed.
+fn record<const N: usize>(folder: &Path, trace: &Path, arguments: [&str; N], code: i32) -> String {
+    let mut record = Command::new(RELIVE);
+    record.args(["record", "--environment", "-o"]).arg(trace).arg(guest(folder, "overtaken")).args(arguments);
+    run(record.current_dir(folder), LIMIT).expect_code(code).text()
+}
+
 #[test]
 fn a_replay_that_writes_something_else_diverges() {
     let scratch = tempfile::tempdir().expect("a folder");
-    let program = guest(scratch.path(), "overtaken");
     for (to, shown) in [("-", "c was first\n"), ("file", "")] {
         let trace = scratch.path().join(format!("trace{to}"));
-        let mut record = Command::new(RELIVE);
-        record.args(["record", "--environment", "-o"]).arg(&trace).arg(&program).arg(to).current_dir(&scratch);
-        assert_eq!(run(&mut record, LIMIT).expect_code(0).text(), shown);
+        assert_eq!(record(scratch.path(), &trace, [to], 0), shown);
         for _ in 0..2 {
             let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(TOOL_FAILED);
             let said = replayed.stderr.lines().next().expect("a report");
@@ -36,11 +41,8 @@ fn a_replay_that_writes_something_else_diverges() {
 #[test]
 fn a_replay_goes_on_behind_a_write_of_something_else_at_a_place_of_a_file() {
     let scratch = tempfile::tempdir().expect("a folder");
-    let program = guest(scratch.path(), "overtaken");
     let trace = scratch.path().join("trace");
-    let mut record = Command::new(RELIVE);
-    record.args(["record", "--environment", "-o"]).arg(&trace).arg(&program).args(["file", "at"]).current_dir(&scratch);
-    assert_eq!(run(&mut record, LIMIT).expect_code(3).text(), "done\n");
+    assert_eq!(record(scratch.path(), &trace, ["file", "at"], 3), "done\n");
     for number in 1..=3 {
         let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(3);
         assert_eq!(replayed.text(), "done\n");
@@ -64,16 +66,8 @@ fn a_replay_goes_on_behind_a_write_of_something_else_at_a_place_of_a_file() {
 #[test]
 fn a_wait_that_found_something_is_not_made_again() {
     let scratch = tempfile::tempdir().expect("a folder");
-    let program = guest(scratch.path(), "overtaken");
     let trace = scratch.path().join("trace");
-    let mut record = Command::new(RELIVE);
-    record
-        .args(["record", "--environment", "-o"])
-        .arg(&trace)
-        .arg(&program)
-        .args(["file", "poll"])
-        .current_dir(&scratch);
-    run(&mut record, LIMIT).expect_code(0);
+    record(scratch.path(), &trace, ["file", "poll"], 0);
     let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(TOOL_FAILED);
     assert!(replayed.stderr.contains("system call poll, recorded was none, at "), "{}", replayed.stderr);
 }
