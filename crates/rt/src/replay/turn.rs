@@ -3,6 +3,7 @@
 //! How sleepers and publishers meet is in `relive_sys::wake`; here is what they
 //! wait for, by either rule.
 
+use super::lapse;
 use crate::races;
 use crate::report;
 use crate::runtime;
@@ -207,18 +208,30 @@ impl Behind {
     }
 }
 
-/// Lets a thread that has just come somewhere go on to where it has to wait, or for a moment of processor time: on a busy machine it
-/// may have none for a while.
-fn let_settle(slot: &TurnSlot, events: u64) {
+/// Lets threads that have just come somewhere, to the number of events that stands with each, go on to where they have to wait, or for
+/// a moment of processor time: on a busy machine they may have none for a while.
+fn let_settle<'a>(threads: impl Iterator<Item = (&'a TurnSlot, u64)>) {
     const MOMENT_NS: u64 = 200_000;
     const YIELDS: u32 = 100;
     const MILLISECONDS: u32 = 50;
-    let runs_there =
-        || slot.state.load(Ordering::Acquire) == state::RUNNING && slot.events.load(Ordering::Acquire) == events;
-    let time = || syscall::processor_time(slot.tid.load(Ordering::Relaxed));
-    let start = time();
+    let time = |slot: &TurnSlot| syscall::processor_time(slot.tid.load(Ordering::Relaxed));
+    let runs_at = |slot: &TurnSlot, events| {
+        slot.state.load(Ordering::Acquire) == state::RUNNING && slot.events.load(Ordering::Acquire) == events
+    };
+    let mut left = [const { None }; lapse::OTHERS_MAX];
+    for (place, (slot, events)) in left.iter_mut().zip(threads.filter(|&(slot, events)| runs_at(slot, events))) {
+        *place = Some((slot, events, time(slot)));
+    }
     for round in 0..YIELDS + MILLISECONDS {
-        if !runs_there() || time().saturating_sub(start) > MOMENT_NS {
+        let mut runs = false;
+        for place in &mut left {
+            let still = |&(slot, events, start): &(&TurnSlot, _, u64)| {
+                runs_at(slot, events) && time(slot).saturating_sub(start) <= MOMENT_NS
+            };
+            *place = place.take().filter(still);
+            runs |= place.is_some();
+        }
+        if !runs {
             return;
         }
         if round < YIELDS {
@@ -270,11 +283,7 @@ pub fn let_come_to<I: Iterator<Item = (u32, u64)>>(own: &TurnSlot, each: impl Fn
     let behind = |(other, events)| slot(other).filter(|slot| slot.events.load(Ordering::Acquire) < events);
     let_go_on(own, || Behind::of(each().filter_map(behind)));
     // What they stored behind those events they had stored by then, most likely: they are let come to where they have to wait.
-    for (other, events) in each() {
-        if let Some(slot) = slot(other) {
-            let_settle(slot, events);
-        }
-    }
+    let_settle(each().filter_map(|(other, events)| Some((slot(other)?, events))));
 }
 
 /// Whether no other thread has an event with a timestamp below `time` left, as far as threads are born.
@@ -406,26 +415,37 @@ fn wait_until(
     if let Some(ended) = poll(ROUNDS_OF_MANY, (polled, word), wanted, is_next) {
         return ended;
     }
+    own.waits_for.store(other, Ordering::Relaxed);
+    own.wants.store(wanted, Ordering::Relaxed);
+    own.state.store(state::WAITING, Ordering::Release);
+    let reached = wait_long(slot, (polled, word), wanted, is_next, sooner.follows.is_some());
+    own.state.store(state::RUNNING, Ordering::Release);
+    reached
+}
+
+/// [`wait_until`] where others were not quick.
+fn wait_long(
+    slot: &TurnSlot,
+    (polled, word): (&AtomicU64, &AtomicU64),
+    wanted: u64,
+    is_next: impl Fn() -> bool,
+    looks: bool,
+) -> bool {
     let is_one_of_many = POLLING.fetch_add(1, Ordering::Relaxed) >= POLLING_MAX && runtime::has_flag(flag::DERIVED);
     let rounds = if is_one_of_many { 0 } else { ROUNDS - ROUNDS_OF_MANY };
-    let ended = poll(rounds, (polled, word), wanted, is_next);
+    let ended = poll(rounds, (polled, word), wanted, &is_next);
     POLLING.fetch_sub(1, Ordering::Relaxed);
     if let Some(ended) = ended {
         return ended;
     }
-    own.waits_for.store(other, Ordering::Relaxed);
-    own.wants.store(wanted, Ordering::Relaxed);
-    own.state.store(state::WAITING, Ordering::Release);
-    let sleep_ms = if sooner.follows.is_some() { LOOK_MS } else { SLEEP_MS };
+    let sleep_ms = if looks { LOOK_MS } else { SLEEP_MS };
     let slept = core::cell::Cell::new(false);
-    let reached = progress(slot, word).sleep_until(wanted, barrier(), sleep_ms, || {
+    progress(slot, word).sleep_until(wanted, barrier(), sleep_ms, || {
         if slept.replace(true) {
             report::end_without_launcher();
         }
         !is_next()
-    });
-    own.state.store(state::RUNNING, Ordering::Release);
-    reached
+    })
 }
 
 /// Who waited in the parent of this fork child does not wait here.
