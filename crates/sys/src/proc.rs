@@ -29,6 +29,11 @@ pub fn is_asleep(tid: u32) -> bool {
     state(OWN, tid) == Some(b'S')
 }
 
+/// Whether thread `tid` of any process waits for something that may take any time, or is stopped.
+pub fn waits(tid: u32) -> bool {
+    state(ALL, tid).is_some_and(|state| matches!(state, b'S' | b'T' | b't'))
+}
+
 /// Nanoseconds for which thread `tid` of this process has had a processor; 0 if it is gone.
 pub fn computed(tid: u32) -> u64 {
     // The kernel's numbers for clocks of threads.

@@ -7,7 +7,9 @@ mod limits;
 mod stat;
 
 pub use limits::{descriptor_limit, file_limit, set_file_limit};
-pub use stat::{Stat, blocks, file_birth, file_identity, file_mode, file_size, file_stat, is_readable, name_with};
+pub use stat::{
+    Stat, blocks, file_birth, file_identity, file_mode, file_size, file_stat, is_readable, is_writable, name_with,
+};
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -377,17 +379,6 @@ pub unsafe fn read_singly(address: usize, len: usize) {
     const MADV_RANDOM: usize = 1;
     // SAFETY: the caller's promise.
     unsafe { syscall3(number::MADVISE, address, len, MADV_RANDOM) };
-}
-
-/// Nanoseconds of processor time that a thread of this process has had; 0 if there is none.
-pub fn processor_time(thread: u32) -> u64 {
-    use number::CLOCK_GETTIME;
-    /// `CPUCLOCK_SCHED` of one thread.
-    const KIND: usize = 6;
-    let mut time = [0u64; 2];
-    // SAFETY: a clock's number, and a `timespec` of our own.
-    unsafe { syscall6(CLOCK_GETTIME, !(thread as usize) << 3 | KIND, (&raw mut time).addr(), 0, 0, 0, 0) };
-    time[0] * 1_000_000_000 + time[1]
 }
 
 /// Gives up the processor once.

@@ -256,6 +256,9 @@ pub struct Control {
     pub shown_by: AtomicU64,
     /// The largest clock that one of them had by then (recording).
     pub shown_clock: AtomicU64,
+    /// The kernel's number of the thread that is in a write to each of the session's outputs, of the first if both are the same; 0 for
+    /// none (recording).
+    pub writing: [AtomicU32; 2],
     /// So many writes are shown (replay).
     pub shown: AtomicU64,
     /// Futex: raised with `shown` while `shown_waiters` is not 0.

@@ -32,6 +32,7 @@ unsafe fn take_in(
     unsafe {
         let mut mask = signals::Mask::default();
         let given = mask.without_ours(number, arguments);
+        let writing = output::begin(thread, number, arguments);
         let answered =
             itself::read_link(number, arguments).or_else(|| held::passed_by(number, &given, dispatch::program_call));
         let result =
@@ -51,6 +52,7 @@ unsafe fn take_in(
         });
         lapses::note_look(thread, number);
         output::wrote(thread, number, arguments, result);
+        drop(writing);
         output::follow(number, arguments, result);
         if result == 0 && replayed::is_sleep(number) {
             // A replay does not see it; what strikes before or after must be told apart.

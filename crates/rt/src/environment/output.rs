@@ -5,9 +5,11 @@
 mod given;
 mod opened;
 mod order;
+mod writing;
 
 pub(super) use given::{check, compare};
 pub(super) use opened::opened;
+pub(super) use writing::begin;
 
 use super::{alone, descriptors};
 use crate::replay::calls as replayed;
@@ -78,6 +80,12 @@ const fn writes_at_a_place(number: usize) -> bool {
     matches!(number, PWRITE64 | PWRITEV | PWRITEV2)
 }
 
+/// Whether a call writes to the session's output.
+#[inline(always)]
+pub(super) fn is_shown(number: usize, arguments: &[usize; 6]) -> bool {
+    writes(number) && descriptors::shown_by(arguments[0]).is_some()
+}
+
 /// After a call of the program that succeeded or failed as recorded: which descriptors are the session's output from here on.
 ///
 /// # Safety
@@ -91,7 +99,7 @@ pub(super) unsafe fn follow(number: usize, arguments: &[usize; 6], result: isize
 /// After a call of a recording, which is in the thread's stream.
 #[inline(always)]
 pub(super) fn wrote(thread: &mut Thread, number: usize, arguments: &[usize; 6], result: isize) {
-    if writes(number) && result > 0 && descriptors::shown_by(arguments[0]).is_some() {
+    if result > 0 && is_shown(number, arguments) {
         order::wrote(thread);
     }
 }

@@ -91,6 +91,8 @@ pub(super) fn is_simple(number: usize, arguments: &[usize; 6]) -> bool {
             CLOSE if held::is_held(arguments[0]) => return false,
             _ => {}
         }
+    } else if output::is_shown(number, arguments) {
+        return false;
     }
     let Some(thread) = thread::current_if_known() else { return false };
     thread.forking.is_none() && !thread.unseen && runtime::mode() == Mode::Record
@@ -129,7 +131,6 @@ unsafe extern "C" fn keep(number: usize, arguments: usize, result: usize, _: usi
             writer::append_single(thread, number, result, piece);
             lapses::note_look(thread, number);
         }
-        output::wrote(thread, number, arguments, result);
         if row.class == Class::Descriptor {
             descriptors::follow(number, arguments, result);
         }

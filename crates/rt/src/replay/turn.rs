@@ -9,8 +9,8 @@ use crate::report;
 use crate::runtime;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use relive_sys::barrier::Barrier;
-use relive_sys::syscall;
 use relive_sys::wake::{Progress, SLEEP_MS};
+use relive_sys::{proc, syscall};
 use relive_trace::control::{TurnSlot, flag, turn as state};
 
 /// About a microsecond: longer than a hand-over between two running cores takes.
@@ -214,7 +214,7 @@ fn let_settle<'a>(threads: impl Iterator<Item = (&'a TurnSlot, u64)>) {
     const MOMENT_NS: u64 = 200_000;
     const YIELDS: u32 = 100;
     const MILLISECONDS: u32 = 50;
-    let time = |slot: &TurnSlot| syscall::processor_time(slot.tid.load(Ordering::Relaxed));
+    let time = |slot: &TurnSlot| proc::computed(slot.tid.load(Ordering::Relaxed));
     let runs_at = |slot: &TurnSlot, events| {
         slot.state.load(Ordering::Acquire) == state::RUNNING && slot.events.load(Ordering::Acquire) == events
     };

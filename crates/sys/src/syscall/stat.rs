@@ -68,6 +68,24 @@ pub fn blocks(fd: u32) -> bool {
 
 /// Whether something could be read from an open file, or its end or an error be seen, without a wait.
 pub fn is_readable(fd: u32) -> bool {
+    const POLLIN: u16 = 1;
+    poll(fd, POLLIN, 0) != 0
+}
+
+/// Waits so many milliseconds for room for something that is written to an open file. Whether there is some, or an error; or the
+/// kernel's number for why nothing is known of that: a signal came.
+///
+/// # Errors
+/// That number, which is negative.
+pub fn is_writable(fd: u32, milliseconds: u32) -> Result<bool, isize> {
+    const POLLOUT: u16 = 4;
+    match poll(fd, POLLOUT, milliseconds) {
+        error if error < 0 => Err(error),
+        count => Ok(count > 0),
+    }
+}
+
+fn poll(fd: u32, events: u16, milliseconds: u32) -> isize {
     /// `struct pollfd`
     #[repr(C)]
     struct Asked {
@@ -75,13 +93,11 @@ pub fn is_readable(fd: u32) -> bool {
         events: u16,
         found: u16,
     }
-    const POLLIN: u16 = 1;
-    let mut asked = Asked { fd, events: POLLIN, found: 0 };
-    let at_once = [0usize; 2];
-    // SAFETY: one entry, which the kernel fills, and a time that it reads.
-    let count =
-        unsafe { syscall6(number::PPOLL, core::ptr::from_mut(&mut asked).addr(), 1, at_once.as_ptr().addr(), 0, 0, 0) };
-    count != 0
+    const NANOSECONDS: usize = 1_000_000;
+    let mut asked = Asked { fd, events, found: 0 };
+    let mut time = [milliseconds as usize / 1000, milliseconds as usize % 1000 * NANOSECONDS];
+    // SAFETY: one entry, which the kernel fills, and a time that it reads and may change.
+    unsafe { syscall6(number::PPOLL, core::ptr::from_mut(&mut asked).addr(), 1, time.as_mut_ptr().addr(), 0, 0, 0) }
 }
 
 impl Stat {
