@@ -256,7 +256,9 @@ impl Replayer {
     ) -> Result<Replayed, ReplayError> {
         let again = if rule.is_derived() { Rule::Reference } else { Rule::learn(&self.folder) };
         let replayed = self.attempt(&again, Attempt { shown: before.shown, goes_ahead: false }, output)?;
-        let is_refuted = rule.is_derived() || before.passed.is_some() && replayed.passed.is_none();
+        // A learnt order holds nobody back whom going ahead lets go on.
+        let led_elsewhere = matches!(before.ending, Ending::Diverged(_));
+        let is_refuted = led_elsewhere || before.passed.is_some() && replayed.passed.is_none();
         if is_refuted && matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
             DerivedOrder::refute(&self.folder, &self.recording);
         }

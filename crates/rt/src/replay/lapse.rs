@@ -61,7 +61,7 @@ impl Replay {
         let told = || self.told().map_or(0, |told| told.clock);
         match if self.stands_at > 0 { self.stands_at } else { told() } {
             0 | ANYWHERE => self.next_time,
-            clock => self.next_time.min(clock + 1),
+            clock => self.next_time.min(clock),
         }
     }
 
