@@ -14,7 +14,7 @@ mod text;
 #[path = "trial/timed.rs"]
 mod timed;
 
-use again::check;
+use again::{check, check_at_once};
 use std::path::Path;
 
 /// The guest with these arguments.
@@ -28,6 +28,13 @@ fn with<const N: usize>(name: &'static str, arguments: [&'static str; N]) -> imp
 #[test]
 fn a_thread_that_sleeps_and_looks() {
     check(true, with("lapses", ["10", "often", "sleep"]));
+}
+
+#[test]
+fn others_are_held_back_by_the_learnt_order_too() {
+    for mode in ["often", "futex", "child"] {
+        check_at_once(with("lapses", ["10", mode, "sleep"]));
+    }
 }
 
 #[test]

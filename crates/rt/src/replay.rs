@@ -86,8 +86,7 @@ pub struct Replay {
     /// Calls in which time passed.
     lapses: Cursor,
     repeated: lapse::Repeated,
-    /// The clock that the last one joined, if the thread has come to nothing behind it.
-    stands_at: u64,
+    stand: lapse::Stand,
     /// Waits of the derived order.
     derived: Cursor,
     events: u64,
@@ -117,6 +116,8 @@ pub struct Replay {
     shown: u64,
     /// What is known of other threads' progress, by the learnt order written so far.
     known: [(u32, u64); KNOWN],
+    /// Likewise, of the lapses that they have left.
+    known_lapses: [(u32, u64); KNOWN],
 }
 
 impl Replay {
@@ -128,7 +129,7 @@ impl Replay {
             values: Cursor::empty(),
             lapses: Cursor::empty(),
             repeated: lapse::Repeated::NOTHING,
-            stands_at: 0,
+            stand: lapse::Stand::START,
             derived: Cursor::empty(),
             events: 0,
             total: 0,
@@ -147,6 +148,7 @@ impl Replay {
             sleeps: (0, 0),
             shown: 0,
             known: [(u32::MAX, 0); KNOWN],
+            known_lapses: [(u32::MAX, 0); KNOWN],
         }
     }
 
@@ -189,6 +191,7 @@ impl Replay {
         self.locks = Locks::at_start();
         self.foresee();
         self.look_ahead();
+        self.tell_next();
     }
 
     /// The thread brings another one into being, whose first event may be earlier than all that are known.

@@ -357,6 +357,11 @@ pub struct Awaited {
     pub next: AtomicU64,
     /// [`TurnSlot::events`] as of the last event that others are likely to wait for: never ahead of it.
     pub handed_over: AtomicU64,
+    /// The clock that the thread joined in the next call in which time passed, or in the one that it has just left; 0 before it has
+    /// started, `u64::MAX` if there is none (while an order is learnt).
+    pub lapse: AtomicU64,
+    /// How many such calls the thread has left (by a learnt order, and while it is learnt).
+    pub lapses_left: AtomicU64,
 }
 
 /// Where a thread of a replay stands. Others wait on it; the launcher watches it.

@@ -41,6 +41,9 @@ pub const RECORD_BYTES_MAX: usize = 48;
 /// a tenth of one that is first touched in a mapped file.
 pub const CALL_BYTES_MAX: u32 = 512;
 
+/// Bit of [`Record::Wait`]'s `events`: it counts calls in which time passed.
+pub const LAPSES: u64 = 1 << 63;
+
 /// Bit of [`Record::Signal`]'s `calls`: the handler ran while its thread computed, between that operation and the next.
 pub const COMPUTING: u32 = 1 << 31;
 
@@ -115,7 +118,7 @@ pub enum Record {
     Wait {
         /// Index of the thread waited for.
         thread: u32,
-        /// Its events that must be complete.
+        /// Its events that must be complete; or with [`LAPSES`], how many calls in which time passed it must have left.
         events: u64,
     },
     /// The event before began an operation on a stdio stream. A replay of a rebuilt program tells by it

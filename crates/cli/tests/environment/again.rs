@@ -64,6 +64,19 @@ pub(crate) fn check(varies: bool, command: impl Fn(&Path) -> Vec<String>) -> Str
     printed
 }
 
+/// Records and replays `command`: none of the replays, those that go ahead or by the learnt order, is made twice.
+pub(crate) fn check_at_once(command: impl Fn(&Path) -> Vec<String>) {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let (words, trace) = (command(scratch.path()), scratch.path().join("trace"));
+    let mut record = Command::new(RELIVE);
+    let recorded = run(record.args(["record", "-q", "--environment", "-o"]).arg(&trace).arg("--").args(&words), LIMIT);
+    for number in 1..=REPLAYS {
+        let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT);
+        let what = (replayed.code, replayed.text(), &*replayed.stderr);
+        assert_eq!(what, (recorded.code, recorded.text(), ""), "{} replay {number}", recorded.line);
+    }
+}
+
 /// Records and replays `words` a few times. What the first recording printed, and whether another one printed something else:
 /// where it `varies`, there are more until one does.
 fn several(varies: bool, flags: &[&str], words: &[String], scratch: &Path) -> (String, bool) {

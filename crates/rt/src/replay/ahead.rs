@@ -27,8 +27,8 @@ impl Replay {
 
     /// Looks how far it need not wait, within a plain run.
     pub(super) fn look_for_waits(&mut self) {
-        let to = self.derived.position().unwrap_or(u64::MAX);
-        self.quiet_until = if self.rule == Rule::Derived { self.plain_until.min(to) } else { 0 };
+        let to = [&self.derived, &self.lapses].map(|cursor| cursor.position().unwrap_or(u64::MAX));
+        self.quiet_until = if self.rule == Rule::Derived { self.plain_until.min(to[0]).min(to[1]) } else { 0 };
     }
 
     /// Whether one of the streams could not be decoded to its end.

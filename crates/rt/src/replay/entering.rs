@@ -107,11 +107,16 @@ fn enter_recorded(kind: Kind, place: usize, or: Else<'_>) {
     if r.rule == Rule::Derived {
         while let Some(Record::Wait { thread: other, events }) = r.derived.at(r.events) {
             r.derived.advance();
-            turn::wait_for_events(slot, other, events);
+            turn::wait_for_progress(slot, other, events);
         }
         return;
     }
-    let nearest = if runtime::has_flag(flag::AHEAD) { or } else { Else::Nothing };
+    let goes_ahead = runtime::has_flag(flag::AHEAD);
+    if goes_ahead || r.rule == Rule::Learning {
+        thread.wait_for_lapses();
+    }
+    let r = &mut thread.replay;
+    let nearest = if goes_ahead { or } else { Else::Nothing };
     let Some((time, follows)) = r.awaited(kind, nearest) else { return };
     if time > r.safe && !r.goes_before_its_turn(kind, thread.index) {
         let past = r.past(kind, or);

@@ -5,9 +5,13 @@
 use super::calls::{self, Taken};
 use super::{Replay, Rule, acting, turn};
 use crate::object::unpack;
-use core::sync::atomic::AtomicU32;
+use crate::runtime;
+use crate::thread::Thread;
+use core::num::NonZeroU64;
+use core::sync::atomic::{AtomicU32, Ordering};
 use relive_order::Kind;
 use relive_sys::syscall;
+use relive_trace::control::flag;
 use relive_trace::record::Record;
 
 /// Of so many other threads it is told at most, for it to stand in the stream.
@@ -45,6 +49,21 @@ impl<'a> Told<'a> {
     }
 }
 
+/// Where a thread stands among its calls in which time passed.
+#[derive(Debug)]
+pub(super) struct Stand {
+    /// The clock that the last one joined, if the thread has come to nothing behind it.
+    at: u64,
+    /// How many the thread has come to the end of, or passed.
+    passed: u64,
+    /// Up to this timestamp no other thread's holds it up, as of so many births.
+    none_until: (u64, u32),
+}
+
+impl Stand {
+    pub(super) const START: Self = Self { at: 0, passed: 0, none_until: (0, 0) };
+}
+
 impl Replay {
     fn told(&self) -> Option<Told<'static>> {
         self.lapses.at(self.events)?;
@@ -59,7 +78,7 @@ impl Replay {
             return self.next_time;
         }
         let told = || self.told().map_or(0, |told| told.clock);
-        match if self.stands_at > 0 { self.stands_at } else { told() } {
+        match if self.stand.at > 0 { self.stand.at } else { told() } {
             0 | ANYWHERE => self.next_time,
             clock => self.next_time.min(clock),
         }
@@ -67,9 +86,40 @@ impl Replay {
 
     /// The thread goes on from the last of them.
     fn leave_last(&mut self) {
-        self.stands_at = 0;
+        self.stand.at = 0;
+        self.tell();
+    }
+
+    /// Says where the thread stands to those whom that may hold up.
+    fn tell(&self) {
+        self.tell_next();
         if self.rule != Rule::Derived {
             self.publish();
+        }
+    }
+
+    /// Likewise, to those who look for that and not for its next event.
+    pub(super) fn tell_next(&self) {
+        if self.rule != Rule::Timestamps || runtime::has_flag(flag::AHEAD) {
+            let is_in_one = !matches!(self.stand.at, 0 | ANYWHERE);
+            turn::publish_lapses(self.slot(), self.stand.passed - u64::from(is_in_one), self.next_lapse());
+        }
+    }
+
+    /// The next of them has ended, or will never come.
+    fn next_record(&mut self) {
+        self.lapses.advance();
+        self.stand.passed += 1;
+    }
+
+    /// The clock of the call behind which threads that go ahead do not come before this one has left it; `u64::MAX` if there is none.
+    fn next_lapse(&self) -> u64 {
+        let is_sure = self.lapses.position().is_some_and(|at| at < self.total);
+        let next = || Told::of(self.lapses.payload()).map_or(0, |told| told.clock);
+        match self.stand.at {
+            0 if is_sure => NonZeroU64::new(next()).map_or(u64::MAX, NonZeroU64::get),
+            0 => u64::MAX,
+            clock => clock,
         }
     }
 
@@ -78,7 +128,7 @@ impl Replay {
         while self.lapses.position().is_some_and(|at| at < self.events)
             || self.lapses.at(self.events).is_some_and(|record| !wanted(&record))
         {
-            self.lapses.advance();
+            self.next_record();
         }
     }
 
@@ -96,9 +146,9 @@ impl Replay {
     /// The program comes to an event: nobody waits for ends of calls before it any more, nor for those of what it may make itself.
     #[inline]
     pub(super) fn leave_lapses(&mut self) {
-        if self.stands_at > 0 || self.lapses.at(self.events).is_some() {
+        if self.stand.at > 0 || self.lapses.at(self.events).is_some() {
             while self.lapses.at(self.events).is_some() {
-                self.lapses.advance();
+                self.next_record();
             }
             self.leave_last();
         }
@@ -108,6 +158,25 @@ impl Replay {
     pub(super) fn pass_lapses(&mut self) {
         if self.lapses.position().is_some_and(|at| at < self.events) {
             self.skip_to(|_| true);
+            self.tell_next();
+        }
+    }
+}
+
+impl Thread {
+    /// Waits until no other thread of the process has a call left in which time passed, and before whose end the next event was not;
+    /// later replays do so, too.
+    #[inline]
+    pub(super) fn wait_for_lapses(&mut self) {
+        let births = runtime::session().births.load(Ordering::Acquire);
+        let (time, known) = (self.replay.next_time, self.replay.stand.none_until);
+        if time > known.0 || births != known.1 {
+            let until = turn::wait_for_lapses(self.replay.slot(), self.index, time, |other, left| {
+                if self.replay.rule == Rule::Learning && left > 0 {
+                    self.learn_lapses(other, left);
+                }
+            });
+            self.replay.stand.none_until = (until, births);
         }
     }
 }
@@ -115,9 +184,9 @@ impl Replay {
 /// The calling thread may wait in the kernel, for others.
 pub fn let_go() {
     let r = &mut acting().replay;
-    if r.rule != Rule::Derived && (r.stands_at > 0 || r.lapses.at(r.events).is_some()) {
-        r.stands_at = ANYWHERE;
-        r.publish();
+    if r.stand.at > 0 || r.lapses.at(r.events).is_some() {
+        r.stand.at = ANYWHERE;
+        r.tell();
     }
 }
 
@@ -247,9 +316,10 @@ fn end() {
     let r = &mut acting().replay;
     if let Some(told) = r.told() {
         turn::let_come_to(r.slot(), || told.others());
-        r.stands_at = told.clock;
+        r.stand.at = told.clock;
     }
-    r.lapses.advance();
+    r.next_record();
+    r.tell();
 }
 
 #[cfg(test)]

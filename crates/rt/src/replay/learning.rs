@@ -11,7 +11,7 @@ use crate::writer;
 use core::sync::atomic::Ordering;
 use relive_order::Kind;
 use relive_trace::control::cause;
-use relive_trace::record::Record;
+use relive_trace::record::{LAPSES, Record};
 
 impl Thread {
     /// What costs nothing and catches a wrong object: its clock must explain the recorded jump, and be as far behind as the
@@ -37,6 +37,15 @@ impl Thread {
                 place: self.replay.slot().place.load(Ordering::Relaxed) as usize,
                 object: core::ptr::from_ref(cell).addr(),
             });
+        }
+    }
+
+    /// Writes down that this event waits until so many calls in which time passed have ended in another thread.
+    pub(super) fn learn_lapses(&mut self, other: u32, left: u64) {
+        let known = &mut self.replay.known_lapses[other as usize % KNOWN];
+        if *known != (other, left) {
+            *known = (other, left);
+            writer::append(self, Record::Wait { thread: other, events: LAPSES | left });
         }
     }
 

@@ -3,15 +3,19 @@
 //! How sleepers and publishers meet is in `relive_sys::wake`; here is what they
 //! wait for, by either rule.
 
-use super::lapse;
+mod coming;
+
 use crate::races;
 use crate::report;
 use crate::runtime;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use relive_sys::barrier::Barrier;
+use relive_sys::syscall;
 use relive_sys::wake::{Progress, SLEEP_MS};
-use relive_sys::{proc, syscall};
 use relive_trace::control::{TurnSlot, flag, turn as state};
+use relive_trace::record::LAPSES;
+
+pub use coming::{let_come_to, publish_lapses, wait_for_lapses};
 
 /// About a microsecond: longer than a hand-over between two running cores takes.
 const SPINS: u32 = 60;
@@ -189,101 +193,10 @@ pub fn comes_soon(index: u32, time: u64) -> bool {
     false
 }
 
-/// How those stand whom somebody lets come somewhere, and who are not there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Behind {
-    are_some: bool,
-    run: bool,
-    /// How far they are, in all.
-    events: u64,
-}
-
-impl Behind {
-    fn of<'a>(slots: impl Iterator<Item = &'a TurnSlot>) -> Self {
-        slots.fold(Self::default(), |before, slot| Self {
-            are_some: true,
-            run: before.run || slot.state.load(Ordering::Acquire) == state::RUNNING,
-            events: before.events.wrapping_add(slot.events.load(Ordering::Acquire)),
-        })
-    }
-}
-
-/// Lets threads that have just come somewhere, to the number of events that stands with each, go on to where they have to wait, or for
-/// a moment of processor time: on a busy machine they may have none for a while.
-fn let_settle<'a>(threads: impl Iterator<Item = (&'a TurnSlot, u64)>) {
-    const MOMENT_NS: u64 = 200_000;
-    const YIELDS: u32 = 100;
-    const MILLISECONDS: u32 = 50;
-    let time = |slot: &TurnSlot| proc::computed(slot.tid.load(Ordering::Relaxed));
-    let runs_at = |slot: &TurnSlot, events| {
-        slot.state.load(Ordering::Acquire) == state::RUNNING && slot.events.load(Ordering::Acquire) == events
-    };
-    let mut left = [const { None }; lapse::OTHERS_MAX];
-    for (place, (slot, events)) in left.iter_mut().zip(threads.filter(|&(slot, events)| runs_at(slot, events))) {
-        *place = Some((slot, events, time(slot)));
-    }
-    for round in 0..YIELDS + MILLISECONDS {
-        let mut runs = false;
-        for place in &mut left {
-            let still = |&(slot, events, start): &(&TurnSlot, _, u64)| {
-                runs_at(slot, events) && time(slot).saturating_sub(start) <= MOMENT_NS
-            };
-            *place = place.take().filter(still);
-            runs |= place.is_some();
-        }
-        if !runs {
-            return;
-        }
-        if round < YIELDS {
-            syscall::sched_yield();
-        } else {
-            syscall::futex_wait(&AtomicU32::new(0), 0, Some(1));
-        }
-    }
-}
-
 /// Changes whenever a thread of the session completes an event or takes the result of a call.
 pub fn progress_of_all() -> u64 {
     let done = |slot: &TurnSlot| slot.events.load(Ordering::Acquire).wrapping_add(slot.calls.load(Ordering::Relaxed));
     runtime::turns().iter().fold(0u64, |sum, slot| sum.wrapping_add(done(slot)))
-}
-
-/// Lets others come where `behind` says that they are not, as long as they come further.
-fn let_go_on(own: &TurnSlot, behind: impl Fn() -> Behind) {
-    const YIELDS: u32 = 200;
-    /// Milliseconds for one that runs, and for one that waits: whoever waits for its turn may have been woken just now.
-    const PATIENCE: [u32; 2] = [5000, 100];
-    let never = AtomicU32::new(0);
-    let (mut last, mut rounds, mut in_vain) = (behind(), 0, 0);
-    if !last.are_some {
-        return;
-    }
-    own.state.store(state::LAPSES, Ordering::Release);
-    while last.are_some && in_vain < PATIENCE[usize::from(!last.run)] {
-        if rounds < YIELDS {
-            syscall::sched_yield();
-        } else {
-            syscall::futex_wait(&never, 0, Some(1));
-            in_vain += 1;
-        }
-        rounds += 1;
-        let now = behind();
-        if now.events != last.events {
-            in_vain = 0;
-        }
-        last = now;
-    }
-    own.state.store(state::RUNNING, Ordering::Release);
-}
-
-/// Lets each of the threads come to the number of events that stands with it, unless they do not come.
-pub fn let_come_to<I: Iterator<Item = (u32, u64)>>(own: &TurnSlot, each: impl Fn() -> I) {
-    // The numbers stand in the trace, and may be any.
-    let slot = |other: u32| runtime::turns().get(other as usize).filter(|_| !is_elsewhere(other));
-    let behind = |(other, events)| slot(other).filter(|slot| slot.events.load(Ordering::Acquire) < events);
-    let_go_on(own, || Behind::of(each().filter_map(behind)));
-    // What they stored behind those events they had stored by then, most likely: they are let come to where they have to wait.
-    let_settle(each().filter_map(|(other, events)| Some((slot(other)?, events))));
 }
 
 /// Whether no other thread has an event with a timestamp below `time` left, as far as threads are born.
@@ -348,6 +261,19 @@ fn settle(control: &relive_trace::control::Control, turns: &[TurnSlot], born: us
         control.settled.fetch_max(settled as u32, Ordering::AcqRel);
     }
     settled
+}
+
+/// Waits for what a record of the learnt order says.
+#[inline]
+pub fn wait_for_progress(own: &TurnSlot, other: u32, progress: u64) {
+    if progress & LAPSES == 0 {
+        return wait_for_events(own, other, progress);
+    }
+    let slot = &runtime::turns()[other as usize];
+    let (left, wanted) = (&slot.awaited.lapses_left, progress & !LAPSES);
+    if left.load(Ordering::Acquire) < wanted && !is_elsewhere(other) {
+        wait_until(own, slot, other, (left, left), wanted, NEVER);
+    }
 }
 
 /// Waits until thread `other` has completed `events` events.
