@@ -114,6 +114,10 @@ impl Replay {
 
     /// The clock of the call behind which threads that go ahead do not come before this one has left it; `u64::MAX` if there is none.
     fn next_lapse(&self) -> u64 {
+        if self.events == self.total {
+            return u64::MAX;
+        }
+        // See `earliest`.
         let is_sure = self.lapses.position().is_some_and(|at| at < self.total);
         let next = || Told::of(self.lapses.payload()).map_or(0, |told| told.clock);
         match self.stand.at {
