@@ -30,7 +30,7 @@ use relive_order::{Family, Kind};
 use relive_sys::atomics::{self, Held, Saved, Site};
 use relive_sys::frames::{File, Found, Known};
 use relive_sys::outside::is_libc;
-use relive_sys::{syscall, tls};
+use relive_sys::{aside, syscall, tls};
 use relive_trace::accesses::key;
 use relive_trace::control::{ACCESSES_MAX, flag};
 
@@ -159,10 +159,13 @@ const fn slot_of(object: u64, count: usize) -> usize {
     (hash >> (u64::BITS - count.trailing_zeros())) as usize
 }
 
-/// Before the instruction.
+/// Before the instruction: aside, because a recording and a replay do different things.
 unsafe extern "C" fn enter(saved: *mut Saved) {
     // SAFETY: the routine's registers.
-    let saved = unsafe { &*saved };
+    aside::with(|| come_to(unsafe { &*saved }));
+}
+
+fn come_to(saved: &Saved) {
     if atomics::spins(saved) && runtime::mode() == Mode::Record {
         spin();
     }
@@ -223,7 +226,7 @@ fn begin(address: usize, place: impl FnOnce() -> usize) {
     tls::set::<{ tls::HELD }>(core::ptr::from_ref(held).addr());
 }
 
-/// Behind it, where no lock is held.
+/// Behind it, where no lock is held. Where there is a stack aside, this runs there.
 unsafe extern "C" fn leave(_: *mut Saved) {
     complete();
 }

@@ -63,7 +63,9 @@ static LEAVE: Target = Target(AtomicPtr::new(core::ptr::null_mut()));
 
 global_asm!(saved::routine!("relive_atomic_enter"), handler = sym ENTER);
 global_asm!(saved::routine!("relive_atomic_leave_whole"), handler = sym LEAVE);
-// Where there is a lock, to free it is all that is to be done: no flag changes by that.
+// Where there is a lock, to free it is all that is to be done: no flag changes by that. Where there is none, in a replay, the rest is
+// done aside (`crate::aside`), from the first register that is laid down on: where a recording lays down nothing behind the
+// instruction, a replay may not, either. What stands at the end of the stack aside: rax, and the program's stack pointer.
 global_asm!(
     saved::begins!("relive_atomic_leave"),
     "push rcx",
@@ -77,12 +79,40 @@ global_asm!(
     "ret",
     "2:",
     ".cfi_adjust_cfa_offset 8",
+    "mov rcx, qword ptr [rip + {slot}]",
+    "mov rcx, qword ptr fs:[rcx + {outer}]",
+    "jrcxz 3f",
+    "4:",
     "pop rcx",
     ".cfi_adjust_cfa_offset -8",
     "jmp relive_atomic_leave_whole",
+    "3:",
+    ".cfi_adjust_cfa_offset 8",
+    "mov rcx, qword ptr [rip + {slot}]",
+    "mov rcx, qword ptr fs:[rcx + {top}]",
+    "jrcxz 4b",
+    "mov qword ptr [rcx - 8], rsp",
+    "mov qword ptr [rcx - 16], rax",
+    "mov rax, qword ptr [rip + {slot}]",
+    "mov qword ptr fs:[rax + {outer}], rsp",
+    "lea rsp, [rcx - 16]",
+    // The frame ends 16 bytes above the word at rsp + 8.
+    ".cfi_escape 0x0f, 0x05, 0x77, 0x08, 0x06, 0x23, 0x10",
+    "mov rax, qword ptr [rsp]",
+    "call relive_atomic_leave_whole",
+    "mov rax, qword ptr [rip + {slot}]",
+    "mov rsp, qword ptr [rcx - 8]",
+    ".cfi_def_cfa rsp, 16",
+    "mov qword ptr fs:[rax + {outer}], 0",
+    "mov rax, qword ptr [rcx - 16]",
+    "pop rcx",
+    ".cfi_adjust_cfa_offset -8",
+    "ret",
     ".cfi_endproc",
     ".size relive_atomic_leave, . - relive_atomic_leave",
     slot = sym SLOT,
+    outer = const tls::OUTER as isize - tls::HELD as isize,
+    top = const tls::TOP as isize - tls::HELD as isize,
 );
 
 unsafe extern "C" {
