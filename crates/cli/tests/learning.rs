@@ -132,3 +132,26 @@ fn what_openmp_does_not_order_is_a_certain_race() {
     assert!(search.stdout.contains("certain: the recording has no race before it"), "{search:?}");
     assert!(search.stdout.contains("hits: 8 bytes"), "{search:?}");
 }
+
+/// Threads that tell each other of a wait by flags; what the collector finds on stacks decides what it keeps, and what calls
+/// follow.
+const RUBY: &str = "q = Queue.new
+threads = (1..3).map { |i| Thread.new { 5.times { |k| q << [i, k]; sleep 0.001 * rand } } }
+threads.each(&:join)
+puts Array.new(q.size) { q.pop }.inspect";
+
+#[test]
+fn what_a_collector_finds_on_stacks_is_the_same_whatever_is_ordered_or_looked_for() {
+    let desk = Desk::new();
+    let recorded = desk.relive(["record", "-q", "--environment", "--level", "atomics", "--", "ruby", "-e", "puts 1"]);
+    assert_eq!((recorded.status, &*recorded.stderr), (Some(0), ""));
+    let replayed = desk.relive(["replay"]);
+    assert_eq!((replayed.status, &*replayed.stdout, &*replayed.stderr), (Some(0), "1\n", ""));
+    let learnt = desk.relive(["record", "-q", "--environment", "--learn", "--", "ruby", "-e", RUBY]);
+    assert_eq!((learnt.status, &*learnt.stderr), (Some(0), ""));
+    let recorded = desk.relive(["record", "-q", "--environment", "--", "ruby", "-e", RUBY]);
+    for _ in 0..2 {
+        let replayed = desk.relive(["replay"]);
+        assert_eq!((replayed.status, &*replayed.stdout), (Some(0), &*recorded.stdout), "{}", replayed.stderr);
+    }
+}

@@ -95,11 +95,9 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// A stack aside for a new thread: its upper end, or 0 where our code stays on the program's stack. It does in the second
-/// replay of those that look for races, which finds callers on the stack.
+/// A stack aside for a new thread: its upper end, or 0 where our code stays on the program's stack.
 pub(crate) fn stack_aside() -> usize {
-    let goes = is_on() && !runtime::has_flag(flag::RACES_WATCHED);
-    goes.then(aside::allocate).flatten().unwrap_or(0)
+    is_on().then(aside::allocate).flatten().unwrap_or(0)
 }
 
 /// The id of this process as the program knows it: the recorded one, where the environment is replayed.

@@ -60,6 +60,13 @@ pub fn left_at() -> Option<usize> {
     Some(tls::get::<{ tls::OUTER }>()).filter(|&outer| outer != 0)
 }
 
+/// Of a thread that is aside, with its stack pointer at `pointer`: where that part of the stack ends, and where the thread left the
+/// program's.
+pub fn bounds(pointer: usize) -> Option<[usize; 2]> {
+    let top = tls::get::<{ tls::TOP }>();
+    left_at().filter(|_| pointer < top && holds(top, pointer)).map(|left| [top, left])
+}
+
 /// The calling thread leaves a handler by a jump to the program's stack: its stack ends where it did when that began, and is
 /// not in use.
 pub fn left_handler(top: usize) {

@@ -31,7 +31,7 @@ mod worn;
 use again::Again;
 use blocks::Blocks;
 use learnt::Learnt;
-use stacks::{RSP, Stack, Stacks, stack_of_caller};
+use stacks::{RSP, Stack, Stacks, pointer_of_program, stack_of_caller};
 use told::{Met, Telling, Told};
 use worn::Worn;
 pub(crate) use worn::is_worn;
@@ -238,6 +238,7 @@ impl Second {
 
     /// The calling thread runs on a stack: others that had it are gone.
     fn has_stack(&mut self, me: u32, pointer: u64) {
+        let pointer = pointer_of_program(pointer);
         let past = self.threads.entry(me).or_default();
         if past.stack.is_empty() {
             let own = stack_of_caller(pointer);

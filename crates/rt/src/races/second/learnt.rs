@@ -10,7 +10,7 @@
 
 use super::Second;
 use super::lives::{Access, Lives};
-use super::stacks::RSP;
+use super::stacks::{RSP, pointer_of_program};
 use crate::races::ledger::Ledger;
 use crate::{runtime, translation};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -143,7 +143,7 @@ impl Learnt {
 impl Second {
     /// An access of a thread, to a variable if it is `meant` so.
     pub(super) fn learn(&mut self, me: u32, access: &crate::races::Access, meant: bool) {
-        let pointer = access.general[RSP];
+        let pointer = pointer_of_program(access.general[RSP]);
         self.has_stack(me, pointer);
         let stack = self.threads.get(&me).map(|past| &past.stack).filter(|stack| stack.contains(&pointer));
         let stack = stack.map_or(pointer, |stack| stack.start);

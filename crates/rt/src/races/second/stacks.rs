@@ -10,8 +10,8 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use relive_sys::maps;
 use relive_sys::signal::is_own_code;
+use relive_sys::{aside, maps};
 use relive_trace::races::told::STACK_WORDS_MAX;
 
 /// The stack pointer's number among the general registers.
@@ -61,19 +61,22 @@ impl Stacks {
 
     /// That of the calling thread with these registers, up to so many words. `own` is the stack that it runs on, if known.
     pub(super) fn of(&mut self, general: &[u64; 16], ip: u64, own: &Range<u64>, most: usize) -> Stack {
-        let pointer = general[RSP];
+        let mut registers = registers(general, ip);
         let most = most.min(self.read.len());
         let buffer = &mut self.read[..most];
-        let count = if own.contains(&pointer) && pointer.is_multiple_of(8) {
-            read_own(pointer, own.end, buffer)
-        } else {
-            read_by_kernel(pointer, buffer)
-        };
+        let count = read_aside(&mut registers, buffer);
+        let pointer = registers[1];
+        let (rest, from) = (&mut buffer[count..], pointer + 8 * count as u64);
+        let count = count
+            + if own.contains(&from) && from.is_multiple_of(8) {
+                read_own(from, own.end, rest)
+            } else {
+                read_by_kernel(from, rest)
+            };
         let way = (ip, pointer, self.code.callers(&self.read[..count]), most);
         if let Some(known) = self.known.get(&way) {
             return known.clone();
         }
-        let registers = registers(general, ip);
         if !self.has_room(REGISTERS + count) {
             return Arc::new(Vec::from(registers));
         }
@@ -187,6 +190,25 @@ fn registers(general: &[u64; 16], ip: u64) -> [u64; REGISTERS] {
     const RBP: usize = 5;
     let [.., r12, r13, r14, r15] = *general;
     [ip, general[RSP], general[RBP], general[RBX], r12, r13, r14, r15]
+}
+
+/// Where a thread aside has its stack pointer, that of the program's stack where the thread left it.
+pub(super) fn pointer_of_program(pointer: u64) -> u64 {
+    aside::bounds(pointer as usize).map_or(pointer, |[_, left]| left as u64)
+}
+
+/// Words of the calling thread's stack aside, if the stack pointer is there: moved, with all that leads there, to right below where
+/// the thread left the program's stack. Callers are found as if the thread had stayed.
+fn read_aside(registers: &mut [u64; REGISTERS], into: &mut [u64]) -> usize {
+    let pointer = registers[1];
+    let Some([top, left]) = aside::bounds(pointer as usize).filter(|_| pointer.is_multiple_of(8)) else { return 0 };
+    let count = read_own(pointer, top as u64, into);
+    let distance = (left as u64).wrapping_sub(top as u64);
+    let part = pointer..=top as u64;
+    for word in registers.iter_mut().chain(&mut into[..count]).filter(|word| part.contains(word)) {
+        *word = word.wrapping_add(distance);
+    }
+    count
 }
 
 /// Words from the calling thread's stack pointer up to the end of its stack. Without the kernel, because that is done often.
