@@ -130,8 +130,12 @@ struct Row {
 static ROWS: [Row; MOST] =
     [const { Row { code: [const { AtomicUsize::new(0) }; 2], pieces: [const { AtomicUsize::new(0) }; 2] } }; MOST];
 
+/// Empty where it is gone.
 fn range(of: &[AtomicUsize; 2]) -> Range<usize> {
-    of[0].load(Ordering::Acquire)..of[1].load(Ordering::Relaxed)
+    match of[0].load(Ordering::Acquire) {
+        0 => 0..0,
+        start => start..of[1].load(Ordering::Relaxed),
+    }
 }
 
 fn keep(code: &Range<usize>, pieces: &Range<usize>) -> bool {

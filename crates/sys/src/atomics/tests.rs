@@ -135,3 +135,22 @@ fn a_jump_before_one_goes_along() {
     }
     assert_eq!(copy_of(code + 4).and_then(original), Some(code + 4));
 }
+
+#[test]
+fn traps_are_found_below_code_that_is_gone() {
+    // `xchg eax, [rdi]; ret`
+    const CODE: [u8; 3] = [0x87, 0x07, 0xC3];
+    let area = crate::syscall::mmap(2 * 4096, crate::syscall::MAP_PRIVATE_ANONYMOUS, -1, 0) as usize;
+    let [gone, below] = [area + 4096, area].map(|page| {
+        let shown = [&CODE[..], &[0; 4096 - CODE.len()]].concat();
+        // SAFETY: a fresh page of our own, as large as the code; nobody runs it.
+        unsafe {
+            core::ptr::copy_nonoverlapping(shown.as_ptr(), page as *mut u8, shown.len());
+            assert_eq!(change(page, &shown, &[site(0, 2, [0, 0])], true, [enter, leave]).traps, 1);
+        }
+        page
+    });
+    super::forget(&(gone..gone + 4096));
+    assert_eq!(piece_of(gone), None);
+    assert!(piece_of(below).is_some());
+}
