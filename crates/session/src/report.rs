@@ -10,7 +10,7 @@ use crate::supervise::Outcome;
 use crate::watch::Stuck;
 use relive_order::Kind;
 use relive_trace::control::{Divergence, TurnSlot, cause, turn};
-use relive_trace::record::instruction;
+use relive_trace::record::{LAPSES, instruction};
 use relive_trace::recording::Recording;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -236,6 +236,9 @@ impl<'a> Scene<'a> {
     fn awaited(&self, slot: &TurnSlot) -> String {
         let (other, wants) = (slot.waits_for.load(Relaxed), slot.wants.load(Relaxed));
         let Some(stream) = self.recording.thread(other) else { return "for a thread that was not recorded".to_owned() };
+        if wants & LAPSES != 0 {
+            return format!("for thread {} to let time pass", self.recording.name(other));
+        }
         let done = self.shared.turns()[other as usize].events.load(Acquire);
         let until = stream.index().events_until(wants.saturating_sub(1));
         let event = if self.derived || until <= done { wants } else { until };

@@ -172,7 +172,11 @@ impl Thread {
     /// later replays do so, too.
     #[inline]
     pub(super) fn wait_for_lapses(&mut self) {
-        let births = runtime::session().births.load(Ordering::Acquire);
+        let control = runtime::session();
+        if control.lapses.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let births = control.births.load(Ordering::Acquire);
         let (time, known) = (self.replay.next_time, self.replay.stand.none_until);
         if time > known.0 || births != known.1 {
             let until = turn::wait_for_lapses(self.replay.slot(), self.index, time, |other, left| {

@@ -6,7 +6,7 @@ use relive_order::Kind;
 use relive_trace::derived::{DERIVED, DerivedError, DerivedOrder};
 use relive_trace::layout::{FileHeader, NONE, end};
 use relive_trace::reader::{DataFile, Series};
-use relive_trace::record::Record;
+use relive_trace::record::{LAPSES, Record};
 use relive_trace::recording::Recording;
 use relive_trace::stream::ThreadStream;
 use std::fs;
@@ -114,6 +114,15 @@ fn waits_for_what_comes_later_or_never_are_refused() {
 }
 
 /// Readers of one lock take equal timestamps; a replay meets them in some order.
+#[test]
+fn waits_for_time_to_pass_elsewhere_are_told_apart() {
+    let recording = sample().recording();
+    let order = |other| DerivedOrder::from_waits(&recording, [(0, vec![(5, other, LAPSES | 7)])]);
+    assert_eq!(order(1).unwrap().count(), 1);
+    assert!(matches!(order(0), Err(DerivedError::Contradiction { .. })), "itself");
+    assert!(matches!(order(1000), Err(DerivedError::Contradiction { .. })), "nobody");
+}
+
 #[test]
 fn waits_among_equal_timestamps_must_not_go_round() {
     let mut file = FileWriter::new(0, 0);

@@ -2,7 +2,7 @@
 //!
 //! Apart from the turns because no event follows from it: whoever does not come is not insisted on.
 
-use super::{NEVER, is_elsewhere, progress, wait_until};
+use super::{NEVER, is_elsewhere, others, progress, settle, wait_until};
 use crate::replay::lapse;
 use crate::runtime;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -11,6 +11,9 @@ use relive_trace::control::{TurnSlot, turn as state};
 
 /// Makes visible how many lapses a thread has left, and behind which timestamp others have to wait for the next; wakes them.
 pub fn publish_lapses(slot: &TurnSlot, left: u64, clock: u64) {
+    if clock != u64::MAX {
+        runtime::session().lapses.store(1, Ordering::Release);
+    }
     let is_news = slot.awaited.lapses_left.swap(left, Ordering::Release) != left;
     if slot.awaited.lapse.swap(clock, Ordering::Release) != clock || is_news {
         // Others sleep for the one or the other.
@@ -21,20 +24,29 @@ pub fn publish_lapses(slot: &TurnSlot, left: u64, clock: u64) {
 /// Waits until no other thread of the process has a lapse before `time` left, and tells how many each has left. Returns the smallest
 /// clock of one that is to come.
 pub fn wait_for_lapses(own: &TurnSlot, index: u32, time: u64, mut tell: impl FnMut(u32, u64)) -> u64 {
-    let born = runtime::session().born.load(Ordering::Acquire) as usize;
+    /// Of more threads than that those that have run their last events are passed over.
+    const FEW: usize = 1000;
+    let (control, turns) = (runtime::session(), runtime::turns());
+    let born = control.born.load(Ordering::Acquire) as usize;
     let process = own.pid.load(Ordering::Relaxed);
     let mut least = u64::MAX;
-    for (other, slot) in (0..).zip(&runtime::turns()[..born]) {
+    let mut wait_for = |other: u32, slot: &TurnSlot| {
+        if other == index || slot.pid.load(Ordering::Relaxed) != process {
+            return;
+        }
         let lapse = &slot.awaited.lapse;
         let left = || Some(lapse.load(Ordering::Acquire)).filter(|&clock| clock > 0).unwrap_or(u64::MAX);
-        if other == index || slot.pid.load(Ordering::Relaxed) != process {
-            continue;
-        }
         if left() < time {
             wait_until(own, slot, other, (lapse, lapse), time, NEVER);
         }
         tell(other, slot.awaited.lapses_left.load(Ordering::Acquire));
         least = least.min(left());
+    };
+    if born <= FEW {
+        (0..).zip(&turns[..born]).for_each(|(other, slot)| wait_for(other, slot));
+    } else {
+        let settled = settle(control, turns, born);
+        others(turns, index, settled, born).for_each(|(other, slot)| wait_for(other, slot));
     }
     least
 }
