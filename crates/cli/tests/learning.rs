@@ -142,16 +142,19 @@ puts Array.new(q.size) { q.pop }.inspect";
 
 #[test]
 fn what_a_collector_finds_on_stacks_is_the_same_whatever_is_ordered_or_looked_for() {
+    const LESSONS_MAX: usize = 4;
     let desk = Desk::new();
     let recorded = desk.relive(["record", "-q", "--environment", "--level", "atomics", "--", "ruby", "-e", "puts 1"]);
     assert_eq!((recorded.status, &*recorded.stderr), (Some(0), ""));
     let replayed = desk.relive(["replay"]);
     assert_eq!((replayed.status, &*replayed.stdout, &*replayed.stderr), (Some(0), "1\n", ""));
-    let learnt = desk.relive(["record", "-q", "--environment", "--learn", "--", "ruby", "-e", RUBY]);
-    assert_eq!((learnt.status, &*learnt.stderr), (Some(0), ""));
-    let recorded = desk.relive(["record", "-q", "--environment", "--", "ruby", "-e", RUBY]);
-    for _ in 0..2 {
-        let replayed = desk.relive(["replay"]);
-        assert_eq!((replayed.status, &*replayed.stdout), (Some(0), &*recorded.stdout), "{}", replayed.stderr);
-    }
+    // What its threads did not do while it was learnt the next lesson may have.
+    let is_right = (0..LESSONS_MAX).any(|_| {
+        let learnt = desk.relive(["record", "-q", "--environment", "--learn", "--", "ruby", "-e", RUBY]);
+        assert_eq!((learnt.status, &*learnt.stderr), (Some(0), ""));
+        let recorded = desk.relive(["record", "-q", "--environment", "--", "ruby", "-e", RUBY]);
+        let replays = [desk.relive(["replay"]), desk.relive(["replay"])];
+        replays.iter().all(|replay| (replay.status, &replay.stdout) == (Some(0), &recorded.stdout))
+    });
+    assert!(is_right, "nothing that was learnt was enough");
 }

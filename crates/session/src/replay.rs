@@ -243,7 +243,8 @@ impl Replayer {
     }
 
     /// Replays by timestamps what diverged by `rule`, a looser one, or wrote other bytes and went on. If that comes to its
-    /// end, later replays need not try a learnt order, unless it wrote other bytes, too. Where the environment is recorded, what the first attempt has shown is not shown again.
+    /// end, later replays need not try a learnt order again, unless it wrote other bytes, too; where there was none yet, it is
+    /// learnt now. Where the environment is recorded, what the first attempt has shown is not shown again.
     ///
     /// # Errors
     /// As [`Replayer::run`].
@@ -253,11 +254,9 @@ impl Replayer {
         before: &Replayed,
         output: Option<&mut (dyn Write + Send)>,
     ) -> Result<Replayed, ReplayError> {
-        // A learnt order holds nobody back whom going ahead lets go on.
-        let led_elsewhere = matches!(before.ending, Ending::Diverged(_));
-        let again = if rule.is_derived() || led_elsewhere { Rule::Reference } else { Rule::learn(&self.folder) };
+        let again = if rule.is_derived() { Rule::Reference } else { Rule::learn(&self.folder) };
         let replayed = self.attempt(&again, Attempt { shown: before.shown, goes_ahead: false }, output)?;
-        let is_refuted = led_elsewhere || before.passed.is_some() && replayed.passed.is_none();
+        let is_refuted = rule.is_derived() || before.passed.is_some() && replayed.passed.is_none();
         if is_refuted && matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
             DerivedOrder::refute(&self.folder, &self.recording);
         }
