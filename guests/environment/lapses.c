@@ -1,8 +1,8 @@
 // A thread works and says how far it is by a plain variable; another one lets time pass and looks. Nothing but time
 // orders the looks. It looks so often, or until the work is done; or a few times, and then waits in the kernel for the
-// other thread, or for a child that works as well.
+// other thread, or for a child that works as well; or it only looks from then on, without any call.
 //
-// usage: lapses COUNT often|until|futex|child WAY
+// usage: lapses COUNT often|until|futex|child|spin WAY
 
 #include "../transcript.h"
 #include <poll.h>
@@ -76,6 +76,8 @@ int main(int argc, char **argv)
     }
     while (is(argv[2], "futex") && !is_done)
         syscall(SYS_futex, &is_done, FUTEX_WAIT, 0, NULL, NULL, 0);
+    while (is(argv[2], "spin") && !is_done) {
+    }
     must_be(child == 0 || (waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7));
     must(pthread_mutex_lock(&mutex));
     note(&seen, round_now);

@@ -60,6 +60,13 @@ fn a_thread_that_waits_in_the_kernel_behind_a_lapse() {
 }
 
 #[test]
+fn a_thread_that_looks_without_any_call_behind_a_lapse() {
+    for way in ["sleep", "poll"] {
+        check(false, with("lapses", ["10", "spin", way]));
+    }
+}
+
+#[test]
 fn a_thread_that_looks_at_the_clock_until_it_sees_something() {
     for way in ["sleep", "yield", "spin", "counter", "poll"] {
         check(true, with("deadlines", ["10", way]));

@@ -362,6 +362,8 @@ pub struct Awaited {
     /// The clock that the thread joined in the next call in which time passed, or in the one that it has just left; 0 before it has
     /// started, `u64::MAX` if there is none (while an order is learnt).
     pub lapse: AtomicU64,
+    /// What `next` would be if the thread did not stand right behind such a call; 0 where it does not.
+    pub beyond: AtomicU64,
     /// How many such calls the thread has left (by a learnt order, and while it is learnt).
     pub lapses_left: AtomicU64,
 }

@@ -87,6 +87,7 @@ impl Replay {
     /// The thread goes on from the last of them.
     fn leave_last(&mut self) {
         self.stand.at = 0;
+        self.slot().awaited.beyond.store(0, Ordering::Relaxed);
         self.tell();
     }
 
@@ -194,6 +195,7 @@ pub fn let_go() {
     let r = &mut acting().replay;
     if r.stand.at > 0 || r.lapses.at(r.events).is_some() {
         r.stand.at = ANYWHERE;
+        r.slot().awaited.beyond.store(0, Ordering::Relaxed);
         r.tell();
     }
 }
@@ -325,6 +327,8 @@ fn end() {
     if let Some(told) = r.told() {
         turn::let_come_to(r.slot(), || told.others());
         r.stand.at = told.clock;
+        runtime::session().lapses.store(1, Ordering::Relaxed);
+        r.slot().awaited.beyond.store(r.next_time, Ordering::Release);
     }
     r.next_record();
     r.tell();

@@ -8,6 +8,7 @@ mod coming;
 use crate::races;
 use crate::report;
 use crate::runtime;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use relive_sys::barrier::Barrier;
 use relive_sys::syscall;
@@ -364,12 +365,18 @@ fn wait_long(
     if let Some(ended) = ended {
         return ended;
     }
-    let sleep_ms = if looks { LOOK_MS } else { SLEEP_MS };
-    let slept = core::cell::Cell::new(false);
+    let stands = Cell::new(coming::Stands::default());
+    let sleep_ms = match runtime::session().lapses.load(Ordering::Relaxed) {
+        _ if looks => LOOK_MS,
+        0 => SLEEP_MS,
+        _ => coming::LOOK_MS,
+    };
+    let slept = Cell::new(false);
     progress(slot, word).sleep_until(wanted, barrier(), sleep_ms, || {
         if slept.replace(true) {
             report::end_without_launcher();
         }
+        stands.set(stands.get().or_passed(slot));
         !is_next()
     })
 }

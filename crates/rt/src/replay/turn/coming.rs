@@ -51,6 +51,39 @@ pub fn wait_for_lapses(own: &TurnSlot, index: u32, time: u64, mut tell: impl FnM
     least
 }
 
+/// How long somebody sleeps at a time who may wait for a thread that stands behind a lapse, in milliseconds.
+pub(super) const LOOK_MS: u32 = 10;
+
+/// A thread that was seen to stand behind a lapse, by where it goes on, and how long it had computed by then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stands {
+    beyond: u64,
+    computed: u64,
+}
+
+impl Stands {
+    /// Looks once more. Whoever computes on for long behind a lapse may wait for what others do in a loop without any call: nobody
+    /// is held back for it then.
+    pub(super) fn or_passed(self, slot: &TurnSlot) -> Self {
+        const LONG_NS: u64 = 20_000_000;
+        let beyond = slot.awaited.beyond.load(Ordering::Acquire);
+        if beyond == 0 {
+            return Self::default();
+        }
+        let computed = proc::computed(slot.tid.load(Ordering::Relaxed));
+        if self.beyond != beyond {
+            return Self { beyond, computed };
+        }
+        if computed.saturating_sub(self.computed) > LONG_NS && slot.awaited.beyond.swap(0, Ordering::AcqRel) == beyond {
+            slot.awaited.next.fetch_max(beyond, Ordering::AcqRel);
+            slot.awaited.lapse.store(u64::MAX, Ordering::Release);
+            slot.awaited.lapses_left.fetch_add(1, Ordering::AcqRel);
+            progress(slot, &slot.awaited.next).wake();
+        }
+        self
+    }
+}
+
 /// How those stand whom somebody lets come somewhere, and who are not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Behind {
