@@ -47,3 +47,16 @@ fn lines_that_wait_for_a_reader() {
 fn lines_in_a_file() {
     check("1000 12", ">kept 2>&1; cat kept");
 }
+
+/// One fills a pipe that nobody reads for a while, and is killed in that; another one writes then.
+const KILLED: &str = "sh -c 'head -c 300000 /dev/zero & victim=$!; sleep 0.3; kill -9 $victim; wait; echo behind it'";
+
+#[test]
+fn whoever_is_killed_while_it_writes_holds_nobody_up() {
+    let desk = Desk::new();
+    let recorded =
+        desk.shell(&format!("$RELIVE record -q --environment -- {KILLED} | {{ sleep 0.6; cat; }} | tail -c 10"));
+    assert_eq!((recorded.status, &*recorded.stdout, &*recorded.stderr), (Some(0), "behind it\n", ""));
+    let replayed = desk.shell("$RELIVE replay | tail -c 10");
+    assert_eq!((replayed.status, &*replayed.stdout), (Some(0), "behind it\n"), "{}", replayed.stderr);
+}
