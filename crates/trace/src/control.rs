@@ -259,7 +259,7 @@ pub struct Control {
     /// The kernel's number of the thread that is in a write to each of the session's outputs, of the first if both are the same; 0 for
     /// none (recording).
     pub writing: [AtomicU32; 2],
-    /// 1 once a thread that shares its process is to come to a call in which time passes (while an order is learnt).
+    /// 1 once a thread that shares its process has come to the end of a call in which time passed or, while an order is learnt, is to.
     pub lapses: AtomicU32,
     /// So many writes are shown (replay).
     pub shown: AtomicU64,

@@ -92,6 +92,7 @@ pub(super) fn is_simple(number: usize, arguments: &[usize; 6]) -> bool {
             _ => {}
         }
     } else if output::is_shown(number, arguments) {
+        // Before it is made others' writes are waited for.
         return false;
     }
     let Some(thread) = thread::current_if_known() else { return false };

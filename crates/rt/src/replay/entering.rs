@@ -16,6 +16,8 @@
 //!   that it follows no other thread's event, it waits for nobody; if that it may follow an old one, until others are behind that one
 //!   (`Record::Behind`, `Record::Own`), or until the object's clock shows that it does not.
 //!
+//! Behind a call in which time passed nobody comes before its thread has left it, by either rule (`lapse.rs`).
+//!
 //! But what nobody orders, as accesses that race, or what a forked child finds locked, is
 //! nearest to the recording if all wait for all. So only those replays go ahead so that
 //! are tried again by the first rule alone if they diverge (`flag::AHEAD`).

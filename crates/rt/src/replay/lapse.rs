@@ -87,12 +87,13 @@ impl Replay {
     /// The thread goes on from the last of them.
     fn leave_last(&mut self) {
         self.stand.at = 0;
-        self.slot().awaited.beyond.store(0, Ordering::Relaxed);
         self.tell();
     }
 
     /// Says where the thread stands to those whom that may hold up.
     fn tell(&self) {
+        let beyond = if self.is_in_one() { self.next_time } else { 0 };
+        turn::publish_stand(self.slot(), beyond);
         self.tell_next();
         if self.rule != Rule::Derived {
             self.publish();
@@ -102,9 +103,14 @@ impl Replay {
     /// Likewise, to those who look for that and not for its next event.
     pub(super) fn tell_next(&self) {
         if self.rule != Rule::Timestamps || runtime::has_flag(flag::AHEAD) {
-            let is_in_one = !matches!(self.stand.at, 0 | ANYWHERE);
-            turn::publish_lapses(self.slot(), self.stand.passed - u64::from(is_in_one), self.next_lapse());
+            let left = self.stand.passed - u64::from(self.is_in_one());
+            turn::publish_lapses(self.slot(), left, self.next_lapse());
         }
+    }
+
+    /// The thread has come to the end of one, and to nothing behind it.
+    fn is_in_one(&self) -> bool {
+        !matches!(self.stand.at, 0 | ANYWHERE)
     }
 
     /// The next of them has ended, or will never come.
@@ -195,7 +201,6 @@ pub fn let_go() {
     let r = &mut acting().replay;
     if r.stand.at > 0 || r.lapses.at(r.events).is_some() {
         r.stand.at = ANYWHERE;
-        r.slot().awaited.beyond.store(0, Ordering::Relaxed);
         r.tell();
     }
 }
@@ -327,8 +332,6 @@ fn end() {
     if let Some(told) = r.told() {
         turn::let_come_to(r.slot(), || told.others());
         r.stand.at = told.clock;
-        runtime::session().lapses.store(1, Ordering::Relaxed);
-        r.slot().awaited.beyond.store(r.next_time, Ordering::Release);
     }
     r.next_record();
     r.tell();

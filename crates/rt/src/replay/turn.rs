@@ -16,7 +16,7 @@ use relive_sys::wake::{Progress, SLEEP_MS};
 use relive_trace::control::{TurnSlot, flag, turn as state};
 use relive_trace::record::LAPSES;
 
-pub use coming::{let_come_to, publish_lapses, wait_for_lapses};
+pub use coming::{let_come_to, publish_lapses, publish_stand, wait_for_lapses};
 
 /// About a microsecond: longer than a hand-over between two running cores takes.
 const SPINS: u32 = 60;

@@ -9,6 +9,14 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use relive_sys::{proc, syscall};
 use relive_trace::control::{TurnSlot, turn as state};
 
+/// Makes visible where a thread goes on that stands behind a lapse; 0 if it does not.
+pub fn publish_stand(slot: &TurnSlot, beyond: u64) {
+    if beyond > 0 {
+        runtime::session().lapses.store(1, Ordering::Relaxed);
+    }
+    slot.awaited.beyond.store(beyond, Ordering::Release);
+}
+
 /// Makes visible how many lapses a thread has left, and behind which timestamp others have to wait for the next; wakes them.
 pub fn publish_lapses(slot: &TurnSlot, left: u64, clock: u64) {
     if clock != u64::MAX {
