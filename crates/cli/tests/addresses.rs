@@ -184,6 +184,24 @@ fn the_break_is_right_behind_a_program_that_lies_low() {
     assert_eq!(replayed.text(), said);
 }
 
+/// A replay has other limits than the recording had, and the program's own are not set in it.
+#[test]
+fn a_break_that_a_limit_holds_stays_where_it_is() {
+    const CODE: &str = "#define _DEFAULT_SOURCE\n#include <stdio.h>\n#include <sys/resource.h>\n#include <unistd.h>\n\
+        int main(void) {\n\
+            void *start = sbrk(0);\n\
+            setrlimit(RLIMIT_DATA, &(struct rlimit){ 1 << 24, 1 << 24 });\n\
+            int failed = sbrk(1 << 28) == (void *)-1, stayed = sbrk(0) == start;\n\
+            printf(\"%d %d %d\\n\", failed, stayed, sbrk(4096) == start);\n\
+        }\n";
+    let scratch = tempfile::tempdir().expect("a folder");
+    let (program, trace) = (compiled(scratch.path(), "limited", CODE, &[]), scratch.path().join("trace"));
+    let recorded = run(&mut record(&trace, &[text(&program)]), LIMIT).expect_code(0);
+    assert_eq!(recorded.text(), "1 1 1\n");
+    let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(0);
+    assert_eq!(replayed.text(), "1 1 1\n");
+}
+
 /// tcmalloc's and TBB's have them; what they give out by other names is set up by the first `malloc`.
 #[test]
 fn an_allocator_that_has_libcs_own_names_is_not_taken_for_libc() {

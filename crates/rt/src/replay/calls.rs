@@ -159,7 +159,8 @@ pub const fn is_sleep(number: usize) -> bool {
 }
 
 /// A sleep that the recording does not tell of in particular: nothing interrupted it. Returns at once, but for whoever
-/// sleeps again and again: others must come to what it waits for. `false` if the recording does tell of it.
+/// sleeps again and again, more often than is known of the recording: others must come to what it waits for. `false` if the
+/// recording does tell of it.
 pub fn sleep(number: usize) -> bool {
     /// Sleeps in a row that cost nothing.
     const FREE: u32 = 4;
@@ -173,14 +174,14 @@ pub fn sleep(number: usize) -> bool {
     }
     let made = if r.sleeps.0 == r.events { r.sleeps.1 } else { 0 };
     let at_end = r.values.position().is_none() && r.events == r.total && !r.finished_in_recording;
+    let is_more = made >= r.values.passed_over_at(r.events);
     // What came behind the last of them, such as a crash, is in the recording, too.
-    if at_end && made >= r.values.passed_over_at(r.events) {
+    if at_end && is_more {
         return false;
     }
     r.sleeps = (r.events, made + 1);
     lapse::end_sleep();
-    let r = &mut acting().replay;
-    if r.sleeps.1 > FREE {
+    if is_more && made >= FREE {
         let never = AtomicU32::new(0);
         syscall::futex_wait(&never, 0, Some(PAUSE_MS));
     } else {

@@ -186,7 +186,12 @@ fn let_go_if_traced(shared: &Shared, thread: u32) {
     }
 }
 
-/// gdb stops all threads of a process that gets SIGINT, and the program never sees it.
+/// gdb stops all threads of a process that gets SIGINT, and the program never sees it. It is the process that met a divergence, or
+/// `thread`'s, or whichever gdb has: its user may have had it follow another one than the first.
 fn interrupt(shared: &Shared, thread: u32) {
-    processes::signal(pid_of(shared, thread), Signal::INT);
+    let control = shared.control();
+    let met = (control.divergence.cause.load(Acquire) != 0).then(|| control.divergence.thread.load(Acquire));
+    let threads = met.into_iter().chain([thread]).chain(0..control.born.load(Acquire));
+    let pid = threads.map(|thread| pid_of(shared, thread)).find(|&pid| pid != 0 && is_traced(pid));
+    processes::signal(pid.unwrap_or_else(|| pid_of(shared, thread)), Signal::INT);
 }
