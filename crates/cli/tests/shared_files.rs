@@ -56,6 +56,66 @@ int main(void) {
 }
 "#;
 
+/// Databases read so what they write by calls: LMDB, and `SQLite` if it is told to.
+const READ_BY_A_MAP: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char *map;
+static void show(const char *what) {
+    printf("%s:", what);
+    for (int at = 0; at < 20; at++)
+        putchar(map[at] ? map[at] : '_');
+    printf("%c\n", map[5000] ? map[5000] : '_');
+}
+int main(void) {
+    int file = open("shared", O_RDWR | O_CREAT | O_TRUNC, 0600), same = open("shared", O_WRONLY);
+    ftruncate(file, 8192);
+    map = mmap(0, 8192, PROT_READ, MAP_SHARED, file, 0);
+    write(file, "written", 7);
+    show("write");
+    struct iovec parts[] = { { "in ", 3 }, { "parts", 5 } };
+    writev(file, parts, 2);
+    show("writev");
+    pwrite(same, "there", 5, 4998);
+    pwritev2(file, parts, 1, -1, 0);
+    pwritev(file, parts, 1, 1);
+    show("at places");
+    FILE *stream = fdopen(dup(same), "w");
+    fputs("stream", stream);
+    fclose(stream);
+    show("stream");
+    if (fork() == 0) {
+        pwrite(open("shared", O_WRONLY), "child", 5, 10);
+        _exit(0);
+    }
+    wait(0);
+    show("child");
+    fallocate(same, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 2, 3);
+    show("hole");
+    ftruncate(same, 12);
+    ftruncate(same, 8192);
+    show("shorter");
+    truncate("shared", 6);
+    truncate("shared", 8192);
+    show("by its name");
+    int end = open("shared", O_WRONLY | O_APPEND);
+    ftruncate(file, 3);
+    pwrite(end, "at the end", 10, 0);
+    write(end, "!", 1);
+    ftruncate(file, 8192);
+    show("appended");
+    close(open("shared", O_WRONLY | O_TRUNC));
+    ftruncate(file, 8192);
+    show("emptied");
+    return 0;
+}
+"#;
+
 fn check(source: &str, expected: &str) {
     let desk = Desk::new();
     desk.build("maps", source);
@@ -75,4 +135,13 @@ fn a_recording_leaves_locks_and_positions_alone() {
 #[test]
 fn a_file_that_is_made_anew_has_nothing_of_the_one_before() {
     check(ANEW, "0 0 0 \n");
+}
+
+#[test]
+fn a_map_shows_what_calls_change() {
+    let expected = "write:written______________\nwritev:writtenin parts______\nat places:win tenin partsin __e\n\
+        stream:streamnin partsin __e\nchild:streamnin childin __e\nhole:st___mnin childin __e\n\
+        shorter:st___mnin ch_________\nby its name:st___m_______________\nappended:st_at the end!_______\n\
+        emptied:_____________________\n";
+    check(READ_BY_A_MAP, expected);
 }

@@ -73,6 +73,9 @@ pub mod number {
     pub const FSYNC: usize = 74;
     pub const FDATASYNC: usize = 75;
     pub const LSEEK: usize = 8;
+    pub const TRUNCATE: usize = 76;
+    pub const FTRUNCATE: usize = 77;
+    pub const CREAT: usize = 85;
     pub const READLINK: usize = 89;
     pub const FCHMOD: usize = 91;
     pub const GETTIMEOFDAY: usize = 96;
@@ -134,6 +137,7 @@ pub mod number {
     pub const EXECVEAT: usize = 322;
     pub const MEMBARRIER: usize = 324;
     pub const COPY_FILE_RANGE: usize = 326;
+    pub const FALLOCATE: usize = 285;
     pub const PWRITEV2: usize = 328;
     pub const STATX: usize = 332;
     pub const RSEQ: usize = 334;

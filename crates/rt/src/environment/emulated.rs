@@ -3,6 +3,7 @@
 //! Apart from telling how a call is treated because this is what nearly all come to that are not made again.
 
 use super::program::Program;
+use super::shared::changed::Change;
 use super::{generated, itself, lapses, output, signals, told};
 use crate::replay::{self, calls as replayed};
 use crate::runtime::{self, Mode};
@@ -38,6 +39,7 @@ unsafe fn take_in(
         let result =
             answered.unwrap_or_else(|| itself::answer(number, arguments, dispatch::program_call(number, &given)));
         generated::hide(number, arguments, result);
+        let change = Change::of(number, arguments, result);
         let check = output::check(number, arguments, result);
         let lapse = (result == 0 && lapses::is_one(number, arguments)).then(|| lapses::end(thread));
         writer::append_call(thread, number, result, &|visit| {
@@ -45,6 +47,9 @@ unsafe fn take_in(
                 visit(shape[index..].as_ptr().addr(), size_of::<usize>());
             }
             relive_calls::written(outputs, &shape, before, result, &Program, visit);
+            if let Some([address, length]) = change.as_ref().map(Change::piece) {
+                visit(address, length);
+            }
             check.visit(visit);
             if let Some([address, length]) = lapse.as_ref().map(lapses::Told::piece) {
                 visit(address, length);
@@ -89,8 +94,14 @@ pub(super) unsafe fn emulate(thread: &mut Thread, number: usize, arguments: &[us
         // SAFETY: memory that the kernel wrote in the recording, by the same arguments.
         unsafe { filler.fill(address, length) };
     });
+    let change = Change::told(&mut filler, number, arguments);
     // SAFETY: what the program wrote is readable: the kernel read it in the recording.
-    unsafe { output::compare(&mut filler, number, arguments, result) };
+    unsafe {
+        output::compare(&mut filler, number, arguments, result);
+        if let Some(change) = change {
+            change.make_again(number, arguments, result);
+        }
+    }
     if result == 0 && lapses::is_one(number, arguments) {
         lapses::end_again(&mut filler);
     }

@@ -10,6 +10,8 @@
 //! What processes outside of the recording write there can't be seen; that is said
 //! once for each file.
 
+pub(super) mod changed;
+
 use super::memory::{map_at, placed};
 use super::written::data_end;
 use crate::object::{self, Cell, in_session};

@@ -1,6 +1,7 @@
 //! Calls that only ask or read, in a recording: most of all calls are of these few
 //! kinds, and what is special about the others need not be looked for.
 
+use super::shared::changed;
 use super::{descriptors, generated, itself, lapses, output, signals, system_v};
 use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
@@ -91,8 +92,8 @@ pub(super) fn is_simple(number: usize, arguments: &[usize; 6]) -> bool {
             CLOSE if held::is_held(arguments[0]) => return false,
             _ => {}
         }
-    } else if output::is_shown(number, arguments) {
-        // Before it is made others' writes are waited for.
+    } else if output::is_shown(number, arguments) || changed::is_possible(number, arguments) {
+        // Before it is made others' writes are waited for; behind it a mapping shows what it wrote.
         return false;
     }
     let Some(thread) = thread::current_if_known() else { return false };
