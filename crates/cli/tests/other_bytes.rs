@@ -71,3 +71,21 @@ fn a_wait_that_found_something_is_not_made_again() {
     let replayed = run(Command::new(RELIVE).arg("replay").arg(&trace), LIMIT).expect_code(TOOL_FAILED);
     assert!(replayed.stderr.contains("system call poll, recorded was none, at "), "{}", replayed.stderr);
 }
+
+#[test]
+fn gdb_stops_in_a_child_that_it_follows_where_that_writes_something_else() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let (program, trace) = (guest(scratch.path(), "overtaken"), scratch.path().join("trace"));
+    let line = format!("{} -; exit 4", program.display());
+    let mut record = Command::new(RELIVE);
+    record.args(["record", "--environment", "-o"]).arg(&trace).args(["sh", "-c", &line]);
+    assert_eq!(run(&mut record, LIMIT).expect_code(4).text(), "c was first\n");
+    let mut gdb = Command::new(RELIVE);
+    gdb.args(["replay", "--gdb", "--gdb-batch"]);
+    for command in ["set follow-fork-mode child", "run"] {
+        gdb.args(["--gdb-command", command]);
+    }
+    let debugged = run(gdb.arg(&trace), LIMIT);
+    assert!(debugged.stderr.contains("it writes other bytes than in the recording"), "{}", debugged.stderr);
+    assert!(debugged.text().contains("received signal SIGINT"), "{}", debugged.text());
+}
