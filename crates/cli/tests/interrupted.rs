@@ -1,4 +1,4 @@
-//! Whoever wants a replay to end ends it, whatever the program thinks of the signal.
+//! Whoever wants a replay to end ends it, whatever the program thinks of the signal; and gdb stops one that can't go on.
 //!
 //! Apart from other replays because it takes a program that has to be stopped.
 
@@ -48,4 +48,44 @@ fn check(signal: &str, status: i32) {
 fn a_replay_ends_by_a_signal_that_its_program_handles() {
     check("-TERM", 143);
     check("-INT", 130);
+}
+
+/// A child that looks for a file, of which a recording of synchronisation alone knows nothing.
+const LOOKS: &str = r#"
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static volatile int stage;
+int main(void) {
+    int status;
+    if (fork() == 0) {
+        stage = 7;
+        for (int more = access("flag", F_OK) == 0 ? 1000 : 10; more > 0; more--) {
+            pthread_mutex_lock(&mutex);
+            pthread_mutex_unlock(&mutex);
+        }
+        _exit(3);
+    }
+    wait(&status);
+    return WEXITSTATUS(status);
+}
+"#;
+
+#[test]
+fn gdb_stops_where_a_replay_stands_still() {
+    let desk = Desk::new();
+    desk.build("looks", LOOKS);
+    assert_eq!(desk.relive(["record", "-q", "./looks"]).status, Some(3));
+    desk.build("flag", "int main(void) { return 0; }");
+    for (first, shown) in [("set confirm off", "$1 = 0"), ("set follow-fork-mode child", "$1 = 7")] {
+        let mut arguments = vec!["replay", "--gdb", "--gdb-batch"];
+        for command in [first, "run", "print stage"] {
+            arguments.extend(["--gdb-command", command]);
+        }
+        let debugged = desk.relive(&arguments);
+        assert!(debugged.stderr.contains("diverged: thread 0, after event 1 of 2: blocks"), "{}", debugged.stderr);
+        assert!(debugged.stdout.contains("received signal SIGINT"), "{}", debugged.stdout);
+        assert!(debugged.stdout.contains(shown), "{}", debugged.stdout);
+    }
 }

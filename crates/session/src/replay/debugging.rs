@@ -1,4 +1,4 @@
-//! A replay under gdb: nobody is convicted, but divergences and the end of the recording are told.
+//! A replay under gdb: divergences, a standstill and the end of the recording are told, and whoever computes is not convicted.
 //!
 //! Where the replay can't go on by itself the program gets a signal, so that gdb
 //! stops there: its threads stand still for good and can be looked at.
@@ -8,8 +8,8 @@
 
 use super::ending::Run;
 use super::{
-    Arc, Instant, Outcome, Packed, Path, PathBuf, ReplayError, Replayer, Report, Rule, Series, Service, Shared, Signal,
-    TICK, Watched, Woken, flag, kill_all,
+    Arc, Outcome, Packed, Path, PathBuf, ReplayError, Replayer, Report, Rule, Series, Service, Shared, Signal, TICK,
+    Watched, Woken, flag, kill_all,
 };
 use crate::gdb::{self, Debugger};
 use crate::lineage;
@@ -17,7 +17,8 @@ use crate::processes::{self, is_traced};
 use crate::program;
 use crate::signals::Held;
 use crate::starter::Limit;
-use relive_trace::control::debugger as word;
+use crate::watch::{Stuck, Verdict, Watch};
+use relive_trace::control::{TurnSlot, debugger as word};
 use rustix::thread::futex;
 use std::process::Child;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -140,7 +141,7 @@ fn until_it_waits(run: &Run<'_>) -> Result<Option<Note>, ReplayError> {
                 return Ok(Some(Note::Diverged(Box::new(scene().reported(&run.shared.control().divergence)))));
             }
             Woken::Tick => {
-                if let Some(stuck) = run.stuck(&mut watch) {
+                if let Verdict::Stuck(stuck) = run.verdict(&mut watch) {
                     return Ok(Some(Note::Diverged(Box::new(scene().stuck(stuck)))));
                 }
             }
@@ -166,13 +167,32 @@ fn until_gdb_ends(run: &Run<'_>, thread: u32, tell: &mut dyn FnMut(Note)) -> Res
                 let_go_if_traced(run.shared, thread);
                 None
             }
-            Woken::Tick => run.is_at_end(&mut watch, Instant::now()).then(|| Note::RecordingEnds(run.recorded())),
+            Woken::Tick => seen(run, &mut watch),
         };
         if let Some(note) = note {
             tell(note);
             interrupt(run.shared, thread);
             told = true;
         }
+    }
+}
+
+/// What is to be told, if the replay has come to its end or can't go on. Its user may have stopped it, or what gdb does take
+/// much time: a thread that computes for long is none that can't go on.
+fn seen(run: &Run<'_>, watch: &mut Watch) -> Option<Note> {
+    let is_stopped = |slot: &TurnSlot| {
+        let state = processes::thread_state(slot.pid.load(Acquire), slot.tid.load(Acquire));
+        state.is_some_and(|state| matches!(state.letter, 't' | 'T'))
+    };
+    if run.shared.turns().iter().any(is_stopped) {
+        return None;
+    }
+    match run.verdict(watch) {
+        Verdict::AtEnd => Some(Note::RecordingEnds(run.recorded())),
+        Verdict::Stuck(stuck @ (Stuck::AllWait { .. } | Stuck::Sleeps { .. })) => {
+            Some(Note::Diverged(Box::new(run.scene().stuck(stuck))))
+        }
+        Verdict::Stuck(_) | Verdict::Going => None,
     }
 }
 

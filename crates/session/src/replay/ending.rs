@@ -147,17 +147,12 @@ impl Run<'_> {
         watch.with_calls(have_calls).watching(instrument.watched).expecting(instrument.in_vain)
     }
 
-    /// Why the replay can't go on, if it can't.
-    pub(super) fn stuck(&self, watch: &mut Watch) -> Option<Stuck> {
+    /// What the watch finds now. At the recording's end it finds something only if what would come then is not in the recording.
+    pub(super) fn verdict(&self, watch: &mut Watch) -> Verdict {
         match watch.look(self.shared.turns(), &Proc, Instant::now()) {
-            Verdict::Stuck(stuck) => Some(stuck),
-            Verdict::Going | Verdict::AtEnd => None,
+            Verdict::AtEnd if !self.cut_short() => Verdict::Going,
+            verdict => verdict,
         }
-    }
-
-    /// Every recorded event has run, and what would come then is not in the recording.
-    pub(super) fn is_at_end(&self, watch: &mut Watch, now: Instant) -> bool {
-        watch.look(self.shared.turns(), &Proc, now) == Verdict::AtEnd && self.cut_short()
     }
 
     /// The first process ended; others of the recording may still have to.
