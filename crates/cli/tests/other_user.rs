@@ -169,3 +169,35 @@ fn without_the_environment_forks_are_recorded_and_programs_are_not() {
     assert_eq!(replayed.stderr, "", "{}", replayed.line);
     assert_eq!(replayed.text().lines().count(), recorded.text().lines().count(), "{}", replayed.text());
 }
+
+/// Varnish compiles its configuration into a library so, which another user loads, and removes it at its end.
+#[test]
+fn what_is_made_for_another_user_and_removed_is_kept() {
+    const MADE: &str = "#include <stdio.h>\nint main(void) { puts(\"a made program\"); return 3; }\n";
+    const LIBRARY: &str = "int answer(void) { return 42; }\n";
+    const LOADS: &str = "#include <dlfcn.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+        int main(int argc, char **argv) {\n\
+            if (argc != 2 || setuid(65534) != 0) return 1;\n\
+            void *library = dlopen(argv[1], RTLD_NOW);\n\
+            int (*answer)(void) = library ? (int (*)(void))dlsym(library, \"answer\") : 0;\n\
+            if (!answer) return 2;\n\
+            printf(\"%d\\n\", answer());\n\
+            return 0;\n\
+        }\n";
+    let place = Place::new();
+    for (name, text) in [("made.c", MADE), ("answer.c", LIBRARY), ("loads.c", LOADS)] {
+        fs::write(place.path(name), text).expect("a source");
+    }
+    let script = format!(
+        "cd {}; cc -o made made.c; cc -shared -fPIC -o answer.so answer.c; cc -o loads loads.c\n\
+         echo '#!/bin/sh\necho a script' > script; chmod 755 made answer.so script\n\
+         {other} ./made; echo $?; {other} ./script; ./loads ./answer.so; rm made answer.so loads script",
+        place.folder.path().display(),
+        other = OTHER.join(" ")
+    );
+    let trace = place.path("trace");
+    let record = ["record", "-q", "--environment", "-o", &trace, "--", "sh", "-c", &script];
+    let recorded = place.relive(&record).expect_code(0);
+    assert_eq!(recorded.text(), "a made program\n3\na script\n42\n");
+    place.replays_as(&recorded);
+}

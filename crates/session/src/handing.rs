@@ -9,18 +9,24 @@ use crate::data_file::Series;
 use crate::launch::Runtime;
 use crate::processes;
 use crate::shared::Shared;
+use relive_sys::keep::{self, Content};
+use relive_sys::syscall::{self, Stat};
 use relive_trace::control::IN_USE;
 use relive_trace::handed::{REQUEST_BYTES, Wanted, name};
+use relive_trace::kept;
 use relive_trace::opened::OPENED;
 use relive_trace::recording::inputs_name;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
+use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -91,13 +97,14 @@ fn answer(mut asking: &UnixStream, files: &Files) -> io::Result<()> {
     asking.set_nonblocking(false)?;
     asking.set_read_timeout(Some(PATIENCE))?;
     let who = sockopt::socket_peercred(asking)?;
-    if !files.are_of(who.pid.as_raw_nonzero().get().unsigned_abs()) {
+    let asker = who.pid.as_raw_nonzero().get().unsigned_abs();
+    if !files.are_of(asker) {
         return Ok(());
     }
     let mut request = [0; REQUEST_BYTES];
     asking.read_exact(&mut request)?;
     let Some(wanted) = Wanted::from_bytes(request) else { return Ok(()) };
-    let file = files.open(wanted)?;
+    let file = files.open(wanted, asker)?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut passed = SendAncillaryBuffer::new(&mut space);
     let descriptors = [file.as_fd()];
@@ -124,7 +131,7 @@ impl Files {
         ancestors.any(|pid| pid == std::process::id() || takes_part(pid))
     }
 
-    fn open(&self, wanted: Wanted) -> io::Result<File> {
+    fn open(&self, wanted: Wanted, asker: u32) -> io::Result<File> {
         let writing = || {
             let mut options = OpenOptions::new();
             options.write(true).mode(0o600);
@@ -139,6 +146,22 @@ impl Files {
             Wanted::Opened => {
                 writing().append(true).create(true).open(self.folder.join(OPENED.trim_start_matches('/')))
             }
+            Wanted::Kept { descriptor, path } => self.keep(&format!("/proc/{asker}/fd/{descriptor}"), path),
+        }
+    }
+
+    /// Copies the file behind a descriptor of a process into the trace, as that would do it by itself.
+    fn keep(&self, descriptor: &str, path: u64) -> io::Result<File> {
+        // Not one that waits for somebody at its other end.
+        let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(descriptor)?;
+        let fd = file.as_raw_fd() as u32;
+        let stat = syscall::file_stat(fd).filter(Stat::is_regular).ok_or(io::ErrorKind::InvalidInput)?;
+        let folder = CString::new(self.folder.as_os_str().as_bytes())?;
+        let name = kept::name(path, [stat.size, stat.changed[0], stat.changed[1]]);
+        if keep::keep(&folder, &name, Content::Whole(fd, stat.size)) {
+            Ok(file)
+        } else {
+            Err(io::ErrorKind::Other.into())
         }
     }
 }
@@ -153,7 +176,9 @@ mod tests {
     use relive_sys::syscall;
     use relive_trace::control::mode;
     use relive_trace::handed::{Wanted, name};
+    use relive_trace::kept;
     use std::fs;
+    use std::os::fd::AsRawFd;
     use std::sync::Arc;
 
     #[test]
@@ -191,9 +216,23 @@ mod tests {
             assert_eq!(syscall::file_size(fd), same);
             syscall::close(fd);
         }
-        [inputs, memory].into_iter().for_each(syscall::close);
+        let (source, text) = (folder.path().join("made"), "ELF of another user");
+        fs::write(&source, text).unwrap();
+        let made = fs::File::open(&source).unwrap();
+        fs::remove_file(&source).unwrap();
+        let kept = |descriptor| got(Wanted::Kept { descriptor, path: 7 });
+        let same = kept(made.as_raw_fd() as u32).unwrap();
+        assert_eq!(syscall::file_identity(same), syscall::file_identity(made.as_raw_fd() as u32));
+        syscall::close(same);
+        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let copies: Vec<_> = names.filter(|path| kept::is_name(path.file_name().unwrap().to_str().unwrap())).collect();
+        assert!(matches!(&copies[..], [copy] if fs::read_to_string(copy).unwrap() == text), "{copies:?}");
+        let place = fs::File::open(folder.path()).unwrap();
+        let others = [place.as_raw_fd() as u32, 9999].map(kept);
+        assert_eq!(others, [None, None], "no copies of what is no file");
         assert_eq!([Wanted::Data(4), Wanted::Starter].map(got), [None, None], "what is not there is not made");
-        assert_eq!(ask(&name(own), own, b"anything"), None);
+        [inputs, memory].into_iter().for_each(syscall::close);
+        assert_eq!(ask(&name(own), own, b"anything as long."), None);
         drop(handing);
         assert_eq!(got(Wanted::Control), None);
     }

@@ -4,7 +4,7 @@
 //! Apart from the shared memory because that is one of the things asked for.
 
 /// Bytes of a request.
-pub const REQUEST_BYTES: usize = 8;
+pub const REQUEST_BYTES: usize = 16;
 /// Bytes of the name that the launcher listens by, in the abstract name space of sockets.
 pub const NAME_BYTES: usize = PREFIX.len() + DIGITS;
 
@@ -26,39 +26,55 @@ pub enum Wanted {
     Inputs(u32),
     /// The list of files that images were started from, to append to it.
     Opened,
+    /// The file that a descriptor of who asks is open for, once the trace holds a copy of it.
+    Kept {
+        /// The descriptor.
+        descriptor: u32,
+        /// The hash of the file's path, which the copy is named by ([`crate::kept::hash`]).
+        path: u64,
+    },
 }
 
 impl Wanted {
     /// As it is sent.
     pub fn to_bytes(self) -> [u8; REQUEST_BYTES] {
-        let (what, image) = match self {
-            Wanted::Control => (1, 0),
-            Wanted::Starter => (2, 0),
-            Wanted::Library => (3, 0),
-            Wanted::Data(image) => (4, image),
-            Wanted::Inputs(image) => (5, image),
-            Wanted::Opened => (6, 0),
+        let (what, number, path) = match self {
+            Wanted::Control => (1u32, 0, 0),
+            Wanted::Starter => (2, 0, 0),
+            Wanted::Library => (3, 0, 0),
+            Wanted::Data(image) => (4, image, 0),
+            Wanted::Inputs(image) => (5, image, 0),
+            Wanted::Opened => (6, 0, 0),
+            Wanted::Kept { descriptor, path } => (7, descriptor, path),
         };
         let mut bytes = [0; REQUEST_BYTES];
-        bytes[0] = what;
-        bytes[4..].copy_from_slice(&image.to_le_bytes());
+        bytes[..4].copy_from_slice(&what.to_le_bytes());
+        bytes[4..8].copy_from_slice(&number.to_le_bytes());
+        bytes[8..].copy_from_slice(&path.to_le_bytes());
         bytes
     }
 
     /// What was sent, if it can have been.
     pub fn from_bytes(bytes: [u8; REQUEST_BYTES]) -> Option<Self> {
-        let image = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-        let wanted = match bytes[0] {
+        let ([what, number], path) = (words(&bytes), bytes.last_chunk().copied().map(u64::from_le_bytes)?);
+        let wanted = match what {
             1 => Wanted::Control,
             2 => Wanted::Starter,
             3 => Wanted::Library,
-            4 => Wanted::Data(image),
-            5 => Wanted::Inputs(image),
+            4 => Wanted::Data(number),
+            5 => Wanted::Inputs(number),
             6 => Wanted::Opened,
+            7 => Wanted::Kept { descriptor: number, path },
             _ => return None,
         };
         (wanted.to_bytes() == bytes).then_some(wanted)
     }
+}
+
+/// The first two words of four bytes.
+fn words(bytes: &[u8; REQUEST_BYTES]) -> [u32; 2] {
+    let (words, _) = bytes.as_chunks();
+    [0, 1].map(|at| u32::from_le_bytes(words[at]))
 }
 
 /// The name that the launcher with this process id listens by.
@@ -99,11 +115,14 @@ mod tests {
             Wanted::Data(u32::MAX),
             Wanted::Inputs(258),
             Wanted::Opened,
+            Wanted::Kept { descriptor: 3, path: u64::MAX - 1 },
         ];
         for wanted in all {
             assert_eq!(Wanted::from_bytes(wanted.to_bytes()), Some(wanted));
         }
-        for bytes in [[0; 8], [7, 0, 0, 0, 0, 0, 0, 0], [4, 1, 0, 0, 0, 0, 0, 0], [1, 0, 0, 0, 1, 0, 0, 0]] {
+        for (at, value) in [(0, 0), (0, 8), (1, 1), (4, 1), (15, 1)] {
+            let mut bytes = Wanted::Control.to_bytes();
+            bytes[at] = value;
             assert_eq!(Wanted::from_bytes(bytes), None, "{bytes:?}");
         }
     }

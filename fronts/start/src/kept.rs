@@ -5,7 +5,7 @@
 //! gone. A replay opens the copy that its image had. Which those are stands in the
 //! session's memory, by the image's link.
 
-use crate::files::{field, whole};
+use crate::files::{field, handed, whole};
 use crate::leave::PATH_MAX;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -13,6 +13,7 @@ use core::mem::offset_of;
 use relive_sys::keep::{Content, keep};
 use relive_sys::syscall::{self, Stat};
 use relive_trace::control::{Control, FOLDER_BYTES_MAX, mode};
+use relive_trace::handed::Wanted;
 use relive_trace::kept::{ENTRY_WORDS, NAME_BYTES, hash, is_young, link, name};
 use relive_trace::layout::NONE;
 
@@ -117,7 +118,7 @@ fn parse(text: &[u8]) -> Option<u64> {
 /// The file was opened in a recording: a young one is kept.
 pub(crate) fn opened(path: &CStr, fd: u32, stat: &Stat) {
     if stat.is_regular() && is_young(stat.status_changed, kept().since) {
-        copy(path, stat, Content::Whole(fd, stat.size));
+        copy(path, fd, stat, Content::Whole(fd, stat.size));
     }
 }
 
@@ -127,16 +128,22 @@ pub(crate) fn script(path: &CStr, fd: u32, head: &[u8]) {
     if kept().since != [u64::MAX; 2]
         && let Some(stat) = syscall::file_stat(fd)
     {
-        copy(path, &stat, Content::Bytes(head));
+        copy(path, fd, &stat, Content::Bytes(head));
     }
 }
 
-/// A copy that can't be made is missed by the replay, which says so if the file is not there then.
-fn copy(path: &CStr, stat: &Stat, content: Content<'_>) {
+/// Who is another user than the recorder may not write to the trace: the launcher makes its copy. One that can't be made is missed by
+/// the replay, which says so if the file is not there then.
+fn copy(path: &CStr, fd: u32, stat: &Stat, content: Content<'_>) {
     let mut folder = [0; PATH_MAX];
     let path = hash(whole(path, &mut folder));
     if let Ok(trace) = CStr::from_bytes_until_nul(&kept().folder) {
-        keep(trace, &name(path, [stat.size, stat.changed[0], stat.changed[1]]), content);
+        let name = name(path, [stat.size, stat.changed[0], stat.changed[1]]);
+        if !keep(trace, &name, content)
+            && let Some(copied) = handed(Wanted::Kept { descriptor: fd, path })
+        {
+            syscall::close(copied);
+        }
     }
 }
 

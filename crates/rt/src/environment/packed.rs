@@ -57,8 +57,14 @@ pub(super) fn keep(path: &[u8], fd: u32, stat: &Stat) {
         && kept::is_young(stat.status_changed, control.keeps_since)
         && let Ok(folder) = CStr::from_bytes_until_nul(&control.source)
     {
-        let name = kept::name(kept::hash([path, b""]), [stat.size, stat.changed[0], stat.changed[1]]);
-        keep::keep(folder, &name, Content::Whole(fd, stat.size));
+        let path = kept::hash([path, b""]);
+        let name = kept::name(path, [stat.size, stat.changed[0], stat.changed[1]]);
+        // Who has become another user may not write to the trace.
+        if !keep::keep(folder, &name, Content::Whole(fd, stat.size))
+            && let Some(copied) = handed::get(Wanted::Kept { descriptor: fd, path })
+        {
+            syscall::close(copied);
+        }
     }
 }
 
