@@ -144,3 +144,24 @@ fn what_was_there_before_is_not_copied_and_missed_by_name() {
     let missing = "FOLDER/work/tool is not there any more; restore it";
     assert_eq!(said(125), format!("relive: replay FOLDER/work.trace: {missing}\n"));
 }
+
+/// Self-extracting programs, such as those of `PyInstaller`, start themselves again with such a folder of libraries. The loader looks
+/// into it in vain first, and whether it was there decides where it looks later.
+#[test]
+fn a_folder_of_libraries_that_is_gone_was_there() {
+    const USES: &str = "#include <dlfcn.h>\n#include <stdio.h>\nint answer(void);\n\
+        int main(void) {\n\
+            printf(\"%d %d\\n\", answer(), dlopen(\"librt.so.1\", RTLD_NOW) != 0);\n\
+            return 0;\n\
+        }\n";
+    let scratch = tempfile::tempdir().expect("a folder");
+    let folder = scratch.path().join("work");
+    let libraries = folder.join("libraries");
+    fs::create_dir_all(&libraries).expect("a folder");
+    compile(&libraries, "libmine.so", "int answer(void) { return 42; }\n", &["-shared", "-fPIC"]);
+    compile(&folder, "uses", USES, &["-Wl,--no-as-needed", "-lm", "-Llibraries", "-lmine"]);
+    let line = "mkdir new; cp libraries/* new; LD_LIBRARY_PATH=$PWD/new ./uses; rm -r new";
+    let (trace, recorded) = record(&folder, &["sh", "-c", line]);
+    assert_eq!(recorded.text(), "42 1\n");
+    replays_as(&trace, &recorded);
+}

@@ -107,17 +107,21 @@ impl Images {
         files.any(|file| file.path == path && file.identity != SEEN && self.kept.has_file(file))
     }
 
-    /// The copies that each image is to have.
+    /// The copies that each image is to have, and the folders that its loader found and that are gone.
     pub(crate) fn entries(&self, recording: &Recording) -> Vec<Entry> {
         let mut entries = Vec::new();
-        for (&image, files) in self.files.iter().filter(|_| self.has_kept()) {
+        for (&image, files) in &self.files {
             let first = recording.process(image).and_then(|process| recording.thread(process.main_thread));
             let Some(first) = first else { continue };
             let link = match first.parent {
                 Some(parent) if parent != NONE => link(parent, first.child_number),
                 _ => link(NONE, 0),
             };
-            for file in files.iter().filter(|file| file.identity != SEEN && self.kept.has_file(file)) {
+            let is_wanted = |file: &&OpenedFile| match file.identity {
+                SEEN => !file.path.exists(),
+                _ => self.kept.has_file(file),
+            };
+            for file in files.iter().filter(is_wanted) {
                 let [size, seconds, nanoseconds, device, inode] = file.identity;
                 entries.push([link, hash_of(&file.path), size, seconds, nanoseconds, device, inode]);
             }

@@ -10,7 +10,7 @@ pub const PREFIX: &str = "kept-";
 /// Bytes of such a name: the prefix, then hash of the path, size, seconds and nanoseconds of the last change, hexadecimal.
 pub const NAME_BYTES: usize = PREFIX.len() + 16 + 1 + 16 + 1 + 16 + 1 + 8;
 /// Words of an entry in the list that a replay's processes have: the link of the image (see [`link`]), hash of the path,
-/// size, seconds and nanoseconds of the last change, device and inode.
+/// size, seconds and nanoseconds of the last change, device and inode; [`crate::opened::SEEN`] for a folder that is gone.
 pub const ENTRY_WORDS: usize = 7;
 
 /// Names a path, given in two parts.

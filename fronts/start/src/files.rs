@@ -215,6 +215,9 @@ pub(crate) unsafe fn by_name(number: usize, index: usize, arguments: [usize; 6],
         if result == EACCES && matches!(number, OPEN | OPENAT) && path.to_bytes() == files().library {
             result = handed(Wanted::Library).map_or(EACCES, |fd| fd as isize);
         }
+        if result < 0 && number == NEWFSTATAT && kept::had_folder(path) {
+            result = syscall6(number, first, c"/".as_ptr().addr(), third, 0, 0, 0);
+        }
         match (number, u32::try_from(result)) {
             (OPEN | OPENAT, Ok(fd)) => {
                 note(path, fd, handover);

@@ -3,7 +3,8 @@
 //! A recording makes them when the starter or the loader opens a file that is
 //! younger than the recording: by the time of a replay it may be another one, or
 //! gone. A replay opens the copy that its image had. Which those are stands in the
-//! session's memory, by the image's link.
+//! session's memory, by the image's link; so do folders that the loader found and that
+//! are gone: it goes by that later, too.
 
 use crate::files::{field, handed, whole};
 use crate::leave::PATH_MAX;
@@ -16,6 +17,7 @@ use relive_trace::control::{Control, FOLDER_BYTES_MAX, mode};
 use relive_trace::handed::Wanted;
 use relive_trace::kept::{ENTRY_WORDS, NAME_BYTES, hash, is_young, link, name};
 use relive_trace::layout::NONE;
+use relive_trace::opened::SEEN;
 
 /// Files of one image, at most; others are opened where they were.
 const ENTRIES: usize = 128;
@@ -24,11 +26,11 @@ const AT_ONCE: usize = 64;
 
 type Words = [u64; ENTRY_WORDS];
 
-/// A copy that this image is to have.
+/// A copy that this image is to have, or a folder.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u64,
-    /// Size, seconds and nanoseconds of its last change.
+    /// Size, seconds and nanoseconds of its last change; [`SEEN`] for a folder.
     identity: [u64; 3],
     /// Device and inode in the recording, and now.
     recorded: [u64; 2],
@@ -147,19 +149,25 @@ fn copy(path: &CStr, fd: u32, stat: &Stat, content: Content<'_>) {
     }
 }
 
-fn find(path: &CStr) -> Option<&'static mut Entry> {
+fn find(path: &CStr, is_folder: bool) -> Option<&'static mut Entry> {
     if kept().count == 0 {
         return None;
     }
     let mut folder = [0; PATH_MAX];
     let path = hash(whole(path, &mut folder));
     let count = kept().count;
-    kept().entries[..count].iter_mut().find(|entry| entry.hash == path)
+    let mut entries = kept().entries[..count].iter_mut();
+    entries.find(|entry| entry.hash == path && (entry.identity == SEEN[..3]) == is_folder)
+}
+
+/// Whether the loader found a folder of this name, which is gone.
+pub(crate) fn had_folder(path: &CStr) -> bool {
+    find(path, true).is_some()
 }
 
 /// The path of the copy that stands for a file, ended by zero, if there is one.
 pub(crate) fn copy_of<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let name = find(path).map(|entry| name(entry.hash, entry.identity))?;
+    let name = find(path, false).map(|entry| name(entry.hash, entry.identity))?;
     let kept = kept();
     let front = kept.folder_bytes + 1;
     let buffer = buffer.get_mut(..front + NAME_BYTES + 1)?;
@@ -172,7 +180,7 @@ pub(crate) fn copy_of<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]>
 
 /// Whether a copy stands for the file. What was opened for it is remembered.
 pub(crate) fn stands_for(path: &CStr, fd: u32) -> bool {
-    let found = find(path);
+    let found = find(path, false);
     let stands = found.is_some();
     if let Some((entry, identity)) = found.zip(syscall::file_identity(fd)) {
         entry.present = identity;
