@@ -165,3 +165,50 @@ fn a_folder_of_libraries_that_is_gone_was_there() {
     assert_eq!(recorded.text(), "42 1\n");
     replays_as(&trace, &recorded);
 }
+
+/// Both take the loader's lock: what the program looks up, and what our library does for a function's first call. A replay's main
+/// thread holds it, because no input comes late any more, and waits for the other one's memory.
+#[test]
+fn who_looks_something_up_waits_for_no_library_that_waits_for_it() {
+    const LOOKS: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static int looks;
+static void *work(void *unused) {
+    for (volatile int round = 0; round < 100000000; round++) {}
+    void *found = looks ? dlsym(RTLD_DEFAULT, "printf") : unused;
+    pthread_setname_np(pthread_self(), "worker");
+    void *memory = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    Dl_info info;
+    return looks && (!found || !dladdr(found, &info) || strcmp(info.dli_sname, "printf")) ? unused : memory;
+}
+int main(int count, char **arguments) {
+    pthread_t thread;
+    char letter;
+    void *result;
+    looks = count > 1;
+    (void)arguments;
+    pthread_create(&thread, 0, work, 0);
+    read(0, &letter, 1);
+    void *library = dlopen("librt.so.1", RTLD_NOW);
+    pthread_join(thread, &result);
+    printf("%d %d\n", library != 0, result != 0);
+    return 0;
+}
+"#;
+    let scratch = tempfile::tempdir().expect("a folder");
+    let folder = scratch.path().join("work");
+    fs::create_dir(&folder).expect("a folder");
+    compile(&folder, "looks", LOOKS, &["-pthread"]);
+    for arguments in ["", "too"] {
+        let (trace, recorded) = record(&folder, &["sh", "-c", &format!("(sleep 1; echo) | ./looks {arguments}")]);
+        assert_eq!(recorded.text(), "1 1\n");
+        (0..2).for_each(|_| replays_as(&trace, &recorded));
+        fs::remove_dir_all(trace).expect("the trace");
+    }
+}

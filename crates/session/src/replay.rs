@@ -24,7 +24,8 @@ use relive_sys::slice::Short;
 use relive_trace::control::{IN_USE, flag, mode};
 use relive_trace::derived::{DerivedError, DerivedOrder};
 use relive_trace::layout::{
-    ATOMICS_TELL_SINCE, ENVIRONMENT_SINCE, FILES_SINCE, HIGH_HEAP_SINCE, LAPSES_SINCE, LOCKS_SINCE, NEAR_BREAK_SINCE,
+    ATOMICS_TELL_SINCE, ENVIRONMENT_SINCE, FILES_SINCE, HIGH_HEAP_SINCE, LAPSES_SINCE, LOCKS_SINCE, LOOK_UPS_SINCE,
+    NEAR_BREAK_SINCE,
 };
 use relive_trace::manifest::{self, Level, Manifest};
 use relive_trace::plan_builder::PlanBuilder;
@@ -382,26 +383,20 @@ impl Replayer {
         let kept = if self.images.has_kept() { flag::KEPT } else { 0 };
         let alone = if self.cast.only().is_some() { flag::ALONE } else { 0 };
         let format = self.recording.manifest.format;
-        let locks = if format >= LOCKS_SINCE { flag::LOCKS } else { 0 };
-        let heap = if format >= HIGH_HEAP_SINCE { 0 } else { flag::LOW_HEAP };
-        let end_of_data = if format >= NEAR_BREAK_SINCE { 0 } else { flag::FAR_BREAK };
-        let lapses = if format >= LAPSES_SINCE { flag::LAPSES } else { 0 };
-        let files = if format >= FILES_SINCE { flag::FILES } else { 0 };
+        let since = [
+            (LOCKS_SINCE, flag::LOCKS),
+            (ATOMICS_TELL_SINCE, flag::ATOMICS_TELL),
+            (LAPSES_SINCE, flag::LAPSES),
+            (FILES_SINCE, flag::FILES),
+            (LOOK_UPS_SINCE, flag::LOOK_UPS),
+        ];
+        let until = [(HIGH_HEAP_SINCE, flag::LOW_HEAP), (NEAR_BREAK_SINCE, flag::FAR_BREAK)];
+        let since = since.into_iter().filter(|&(version, _)| format >= version);
+        let until = until.into_iter().filter(|&(version, _)| format < version);
+        let by_format = since.chain(until).fold(0, |flags, (_, flag)| flags | flag);
         let atomics = if self.recording.manifest.level == Level::Atomics { flag::ATOMICS } else { 0 };
-        let tell = if format >= ATOMICS_TELL_SINCE { flag::ATOMICS_TELL } else { 0 };
-        environment
-            | atomics
-            | tell
-            | packed
-            | kept
-            | alone
-            | locks
-            | heap
-            | end_of_data
-            | lapses
-            | files
-            | self.instrument.flags
-            | if self.rebuilt { flag::REBUILT } else { 0 }
+        let rebuilt = if self.rebuilt { flag::REBUILT } else { 0 };
+        environment | atomics | packed | kept | alone | by_format | self.instrument.flags | rebuilt
     }
 
     fn start(&self, shared: &Shared, held: &Held, capture: bool) -> Result<Child, ReplayError> {

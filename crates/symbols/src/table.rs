@@ -264,9 +264,10 @@ pub const GROUPS: &[Group] = &[
         "dlopen", "dlclose", "dl_iterate_phdr",
     ]),
     group(Refused, Libc, "a new namespace has libraries of its own that are not seen", &["dlmopen"]),
-    group(Unordered, Libc, "a look-up that waits for another thread's dlopen to end is not ordered after it", &[
-        "dlsym", "dlvsym", "dladdr", "dladdr1", "dlinfo",
+    group(Ordered, Libc, "waits for another thread's dlopen to end: entered and left in order", &[
+        "dlsym", "dladdr", "dladdr1", "dlinfo",
     ]),
+    group(Unordered, Libc, "a look-up that waits for another thread's dlopen to end is not ordered after it", &["dlvsym"]),
     group(PassThrough, Libc, "the heap's locks order nothing but addresses", &[
         "malloc", "calloc", "realloc", "reallocarray", "free", "cfree", "aligned_alloc", "memalign",
         "posix_memalign", "valloc", "pvalloc", "malloc_trim", "malloc_usable_size",

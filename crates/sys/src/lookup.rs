@@ -2,14 +2,17 @@
 //!
 //! `dlsym(RTLD_NEXT, …)` is right for most, but for symbols with several
 //! versions it returns the oldest: `pthread_cond_wait` of 2.2.5 works on another
-//! layout. So a version is named where it matters.
+//! layout. So a version is named where it matters. `dlsym` itself is one of the functions
+//! that we stand in front of: libc's is found by its version, and `dlvsym` is left alone.
 
 use core::ffi::{CStr, c_char, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 unsafe extern "C" {
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
+
+type LookUp = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
 const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
 
@@ -25,6 +28,24 @@ pub fn next_symbol(name: &CStr, version: Option<&CStr>) -> usize {
                 return found as usize;
             }
         }
-        dlsym(RTLD_NEXT, name.as_ptr()) as usize
+        look_up()(RTLD_NEXT, name.as_ptr()) as usize
     }
+}
+
+/// libc's `dlsym`.
+fn look_up() -> LookUp {
+    /// Where it is its own, and where it was another library's before.
+    const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    let mut known = KNOWN.load(Ordering::Relaxed);
+    if known == 0 {
+        // SAFETY: terminated strings.
+        let mut found =
+            VERSIONS.iter().map(|version| unsafe { dlvsym(RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) });
+        known = found.find(|address| !address.is_null()).map_or(0, |address| address as usize);
+        KNOWN.store(known, Ordering::Relaxed);
+    }
+    assert!(known != 0, "the C library has no dlsym");
+    // SAFETY: it is that function.
+    unsafe { core::mem::transmute::<usize, LookUp>(known) }
 }

@@ -118,6 +118,8 @@ pub mod flag {
     pub const LAPSES: u32 = 1 << 27;
     /// Who maps a file to write to it and share it comes behind those who did so before; see [`crate::layout::FILES_SINCE`].
     pub const FILES: u32 = 1 << 28;
+    /// `dlsym` and kin are in order with `dlopen`; see [`crate::layout::LOOK_UPS_SINCE`].
+    pub const LOOK_UPS: u32 = 1 << 29;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Nobody is to see what the program writes to its standard error.

@@ -39,11 +39,14 @@ pub const NEAR_BREAK_SINCE: u32 = 9;
 pub const LAPSES_SINCE: u32 = 9;
 /// Since then a mapping of a file that is written and shared is an event of that file, too.
 pub const FILES_SINCE: u32 = 9;
+/// Since then looking up a symbol comes behind libraries that others open, and before.
+pub const LOOK_UPS_SINCE: u32 = 10;
 /// Versions that a reader takes. Version 1 has no system calls, version 2 less order in them than
 /// [`ENVIRONMENT_SINCE`] says, version 3 no check values of what writes gave away,
 /// version 4 not what [`LOCKS_SINCE`] says, version 5 no level but the first, version 6 not what [`ATOMICS_TELL_SINCE`] says,
 /// version 7 not what [`HIGH_HEAP_SINCE`] does, version 8 not what [`NEAR_BREAK_SINCE`],
-/// [`LAPSES_SINCE`] and [`FILES_SINCE`] say, version 9 not where calls change files that are mapped.
+/// [`LAPSES_SINCE`] and [`FILES_SINCE`] say, version 9 not where calls change files that are
+/// mapped, nor what [`LOOK_UPS_SINCE`] says.
 pub const READABLE: RangeInclusive<u32> = 1..=FORMAT_VERSION;
 /// Unit of mapping and of growth, in bytes. A chunk never crosses a multiple of it.
 pub const WINDOW_BYTES: u64 = 1 << 20;

@@ -54,6 +54,7 @@ macro_rules! looked {
                 use super::*;
 
                 pub(super) static REAL: Real = Real::new($symbol, None);
+                $crate::real::before_loading!(REAL);
                 static SUBJECT: Told = Told { real: &REAL, carries: Carries::LOOKS };
 
                 #[unsafe(naked)]
@@ -101,6 +102,7 @@ macro_rules! told {
                 use super::*;
 
                 pub(super) static REAL: Real = Real::new($symbol, None);
+                $crate::real::before_loading!(REAL);
                 entry!($name, telling, Told = Told { real: &REAL, carries: $carries });
             }
         )*

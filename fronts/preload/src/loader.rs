@@ -1,22 +1,26 @@
 //! `dlopen` and kin: constructors and destructors of a library run under the
 //! loader's lock, callbacks of `dl_iterate_phdr` under the lock of the list of
-//! images. Both are entered and left in order.
+//! images. Both are entered and left in order. So are look-ups, for which libc takes the
+//! loader's lock: a replay's thread that holds that in the midst of a `dlopen` may have to
+//! wait there for the next event of one that looks something up.
 //!
-//! libc's `dlopen` looks at its return address to learn which module asks: that
-//! module's `RUNPATH` and `$ORIGIN` are searched. So it must see an address there.
+//! libc's `dlopen`, and its `dlsym`, look at their return address to learn which module asks: that
+//! module's `RUNPATH` and `$ORIGIN` are searched, or what comes behind it. So it must see an address there.
 //! The real function is given the address of a `ret` instruction inside the
 //! caller's own module as its return address; that instruction returns to us.
 
 use crate::libc_state::{OwnLock, taking_part};
-use crate::real::Real;
+use crate::real::{Real, look_up_before_loading};
 use crate::variadic::{Call, entry, steps};
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_order::Kind;
 use relive_rt::object::{Internal, internal};
+use relive_rt::runtime::has_flag;
 use relive_rt::{Mode, mode, record, replay, report, thread};
 use relive_sys::trampoline::Frame;
+use relive_trace::control::flag;
 
 /// Large enough for `struct dl_find_object`, whose content is of no interest here.
 type Found = [usize; 16];
@@ -88,6 +92,26 @@ impl Section {
 struct Operation {
     real: Real,
     section: &'static Section,
+    /// Since a later version than the others; see `relive_trace::layout::LOOK_UPS_SINCE`.
+    looks_up: bool,
+}
+
+impl Operation {
+    const fn new(name: &'static CStr, section: &'static Section) -> Self {
+        Self { real: Real::new(name, None), section, looks_up: false }
+    }
+
+    const fn look_up(name: &'static CStr) -> Self {
+        Self { looks_up: true, ..Self::new(name, &LOADER) }
+    }
+
+    fn is_ordered(&self) -> bool {
+        match taking_part() {
+            Mode::Off => false,
+            Mode::Record => true,
+            Mode::Replay => !self.looks_up || has_flag(flag::LOOK_UPS),
+        }
+    }
 }
 
 /// Slots of [`Call::own`]; the first is where [`steps!`] expects it.
@@ -99,6 +123,7 @@ type Running = Call<Operation>;
 steps!(section, step);
 steps!(through_return opening, step_open);
 steps!(through_return opening_namespace, step_namespace);
+steps!(through_return looking_up, step_look_up);
 
 unsafe extern "C" fn step(call: *mut Running) -> usize {
     // SAFETY: the assembly's frame.
@@ -106,9 +131,12 @@ unsafe extern "C" fn step(call: *mut Running) -> usize {
     let section = call.subject.section;
     if call.state == 0 {
         call.state = 1;
-        call.own[INSIDE] = usize::from(taking_part() != Mode::Off);
+        call.own[INSIDE] = usize::from(call.subject.is_ordered());
         if call.own[INSIDE] != 0 {
             section.enter(call.frame.place);
+            if !call.subject.looks_up {
+                look_up_before_loading();
+            }
         }
         call.frame.watch(unwound);
         return call.subject.real.address();
@@ -135,6 +163,16 @@ unsafe extern "C" fn step_open(call: *mut Running) -> usize {
     // SAFETY: the assembly's frame.
     unsafe {
         prepare(call, 1);
+        step(call)
+    }
+}
+
+unsafe extern "C" fn step_look_up(call: *mut Running) -> usize {
+    // SAFETY: the assembly's frame.
+    unsafe {
+        if (*call).state == 0 {
+            (*call).own[RETURN] = return_in_module((*call).frame.place);
+        }
         step(call)
     }
 }
@@ -187,7 +225,11 @@ fn return_in_module(place: usize) -> usize {
     }
 }
 
-entry!(dlclose, section, Operation = Operation { real: Real::new(c"dlclose", None), section: &LOADER });
-entry!(dl_iterate_phdr, section, Operation = Operation { real: Real::new(c"dl_iterate_phdr", None), section: &IMAGES });
-entry!(dlopen, opening, Operation = Operation { real: Real::new(c"dlopen", None), section: &LOADER });
-entry!(dlmopen, opening_namespace, Operation = Operation { real: Real::new(c"dlmopen", None), section: &LOADER });
+entry!(dlclose, section, Operation = Operation::new(c"dlclose", &LOADER));
+entry!(dl_iterate_phdr, section, Operation = Operation::new(c"dl_iterate_phdr", &IMAGES));
+entry!(dlopen, opening, Operation = Operation::new(c"dlopen", &LOADER));
+entry!(dlmopen, opening_namespace, Operation = Operation::new(c"dlmopen", &LOADER));
+entry!(dlsym, looking_up, Operation = Operation::look_up(c"dlsym"));
+entry!(dladdr, section, Operation = Operation::look_up(c"dladdr"));
+entry!(dladdr1, section, Operation = Operation::look_up(c"dladdr1"));
+entry!(dlinfo, section, Operation = Operation::look_up(c"dlinfo"));

@@ -1,11 +1,15 @@
 //! The functions that the fronts stand in front of, looked up once.
 //!
-//! Before our constructor ran nothing is looked up yet; a call that early (from
-//! the constructor of a library that must come first) looks up on its own.
+//! A function is looked up before its first call, and before the process opens its first
+//! library all of them are: a look-up waits until another thread's `dlopen` has ended, and
+//! in a replay that may wait for the very thread that looks up.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use relive_rt::runtime::has_flag;
+use relive_rt::{Mode, environment, mode};
 use relive_sys::lookup::next_symbol;
+use relive_trace::control::flag;
 
 /// A function of the next library, by name and, where it has several, version.
 #[derive(Debug)]
@@ -54,13 +58,47 @@ impl Real {
     }
 }
 
+/// Has a function looked up before the process opens a library.
+macro_rules! before_loading {
+    ($real:expr) => {
+        const _: () = {
+            #[used]
+            #[unsafe(link_section = "relive_reals")]
+            static REGISTERED: &$crate::real::Real = &$real;
+        };
+    };
+}
+pub(crate) use before_loading;
+
+/// Within the section of a `dlopen`.
+pub(crate) fn look_up_before_loading() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let wanted = mode() == Mode::Record || mode() == Mode::Replay && has_flag(flag::LOOK_UPS);
+    if !environment::is_on() || !wanted || DONE.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let [first, end] =
+        [&raw const __start_relive_reals, &raw const __stop_relive_reals].map(<*const u8>::cast::<&Real>);
+    // SAFETY: the linker's names for where the section begins and ends, which holds nothing but such references.
+    let all = unsafe { core::slice::from_raw_parts(first, end.offset_from_unsigned(first)) };
+    all.iter().filter(|real| real.known() == 0).for_each(|real| real.look_up_if_present());
+}
+
+unsafe extern "C" {
+    static __start_relive_reals: u8;
+    static __stop_relive_reals: u8;
+}
+
 /// Declares real functions: a static each, and a typed way to call it.
 macro_rules! real {
     ($($(#[$doc:meta])* $name:ident = $symbol:literal $(@ $version:literal)?, fn($($arg:ident: $ty:ty),*) $(-> $ret:ty)?;)*) => {
         #[allow(non_upper_case_globals)]
         pub(crate) mod at {
             use $crate::real::Real;
-            $($(#[$doc])* pub(crate) static $name: Real = Real::new($symbol, $crate::real::real!(@version $($version)?));)*
+            $(
+                $(#[$doc])* pub(crate) static $name: Real = Real::new($symbol, $crate::real::real!(@version $($version)?));
+                $crate::real::before_loading!($name);
+            )*
         }
         /// The same calls without the question whether the symbol was looked up: [`Real::look_up`] has run.
         #[allow(dead_code)]
