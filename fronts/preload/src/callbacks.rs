@@ -172,7 +172,7 @@ macro_rules! copying {
             use super::*;
 
             static REAL: Real = Real::new($symbol, copying!(@version $($version)?));
-            $crate::real::before_loading!(REAL);
+            $crate::real::in_time!(REAL);
 
             pub(super) unsafe extern "C" fn before(frame: *mut Frame) -> usize {
                 // SAFETY: the trampoline's frame; the program keeps the function's contract.
@@ -219,7 +219,7 @@ macro_rules! in_place {
             use super::*;
 
             static REAL: Real = Real::new($symbol, None);
-            $crate::real::before_loading!(REAL);
+            $crate::real::in_time!(REAL);
 
             pub(super) unsafe extern "C" fn before(frame: *mut Frame) -> usize {
                 // SAFETY: the trampoline's frame; the program keeps the function's contract.
@@ -338,7 +338,7 @@ unsafe fn own_sync(frame: &Frame) -> c_int {
 }
 
 static SET_TIMER: Real = Real::new(c"timer_settime", Some(c"GLIBC_2.34"));
-crate::real::before_loading!(SET_TIMER);
+crate::real::in_time!(SET_TIMER);
 
 unsafe extern "C" fn before_settime(_: usize, _: usize, _: usize, _: usize, _: usize, place: usize) -> usize {
     notify::sets_timer(place);

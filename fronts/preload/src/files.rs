@@ -54,7 +54,7 @@ macro_rules! looked {
                 use super::*;
 
                 pub(super) static REAL: Real = Real::new($symbol, None);
-                $crate::real::before_loading!(REAL);
+                $crate::real::in_time!(REAL);
                 static SUBJECT: Told = Told { real: &REAL, carries: Carries::LOOKS };
 
                 #[unsafe(naked)]
@@ -102,7 +102,7 @@ macro_rules! told {
                 use super::*;
 
                 pub(super) static REAL: Real = Real::new($symbol, None);
-                $crate::real::before_loading!(REAL);
+                $crate::real::in_time!(REAL);
                 entry!($name, telling, Told = Told { real: &REAL, carries: $carries });
             }
         )*

@@ -16,7 +16,7 @@ macro_rules! jumps {
                 use super::*;
 
                 pub(super) static REAL: Real = Real::new($symbol, None);
-                $crate::real::before_loading!(REAL);
+                $crate::real::in_time!(REAL);
 
                 pub(super) unsafe extern "C" fn before(
                     buffer: usize, _: usize, _: usize, _: usize, _: usize, _place: usize,

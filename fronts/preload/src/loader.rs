@@ -10,7 +10,7 @@
 //! caller's own module as its return address; that instruction returns to us.
 
 use crate::libc_state::{OwnLock, taking_part};
-use crate::real::{Real, look_up_before_loading};
+use crate::real::{Real, look_up_all};
 use crate::variadic::{Call, entry, steps};
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -135,7 +135,7 @@ unsafe extern "C" fn step(call: *mut Running) -> usize {
         if call.own[INSIDE] != 0 {
             section.enter(call.frame.place);
             if !call.subject.looks_up {
-                look_up_before_loading();
+                look_up_all();
             }
         }
         call.frame.watch(unwound);

@@ -1,8 +1,10 @@
 //! The functions that the fronts stand in front of, looked up once.
 //!
-//! A function is looked up before its first call, and before the process opens its first
-//! library all of them are: a look-up waits until another thread's `dlopen` has ended, and
-//! in a replay that may wait for the very thread that looks up.
+//! A function is looked up before its first call, and before the process makes its first
+//! thread, or opens a library, all of them are. A look-up takes the loader's lock: a child
+//! that is forked meanwhile has it for good, and waits at its own first look-up; and one
+//! that waits until another thread's `dlopen` has ended may be what that waits for, in a
+//! replay.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,8 +60,8 @@ impl Real {
     }
 }
 
-/// Has a function looked up before the process opens a library.
-macro_rules! before_loading {
+/// Has a function looked up with all others.
+macro_rules! in_time {
     ($real:expr) => {
         const _: () = {
             #[used]
@@ -68,13 +70,14 @@ macro_rules! before_loading {
         };
     };
 }
-pub(crate) use before_loading;
+pub(crate) use in_time;
 
-/// Within the section of a `dlopen`.
-pub(crate) fn look_up_before_loading() {
+/// Before the first thread, or within the section of the first `dlopen`.
+pub(crate) fn look_up_all() {
     static DONE: AtomicBool = AtomicBool::new(false);
-    let wanted = mode() == Mode::Record || mode() == Mode::Replay && has_flag(flag::LOOK_UPS);
-    if !environment::is_on() || !wanted || DONE.swap(true, Ordering::Relaxed) {
+    // What is not there takes memory of the program's heap, which a replay has as it was.
+    let is_known = mode() != Mode::Replay || !environment::is_on() || has_flag(flag::LOOK_UPS);
+    if !is_known || DONE.swap(true, Ordering::Relaxed) {
         return;
     }
     let [first, end] =
@@ -97,7 +100,7 @@ macro_rules! real {
             use $crate::real::Real;
             $(
                 $(#[$doc])* pub(crate) static $name: Real = Real::new($symbol, $crate::real::real!(@version $($version)?));
-                $crate::real::before_loading!($name);
+                $crate::real::in_time!($name);
             )*
         }
         /// The same calls without the question whether the symbol was looked up: [`Real::look_up`] has run.

@@ -74,6 +74,7 @@ pub(crate) unsafe extern "C" fn before_create(frame: *mut Frame) -> usize {
 pub(crate) fn prepare(frame: &mut Frame, start: usize, attributes: Object, real: &Real) -> usize {
     frame.scratch[CHILD] = 0;
     settle_before_threads();
+    real::look_up_all();
     match process::before_create(frame.place) {
         Creation::Unknown => {}
         Creation::Fails(error) => {

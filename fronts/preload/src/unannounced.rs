@@ -36,7 +36,7 @@ macro_rules! refused {
                 use super::*;
 
                 static REAL: Real = Real::new($symbol, None);
-                $crate::real::before_loading!(REAL);
+                $crate::real::in_time!(REAL);
 
                 pub(super) unsafe extern "C" fn before(
                     $a: usize, $b: usize, $c: usize, $d: usize, _: usize, place: usize,

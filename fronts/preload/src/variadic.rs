@@ -203,7 +203,7 @@ macro_rules! entry {
     ($name:ident, $steps:path, $subject:ty = $value:expr) => {
         const _: () = {
             static SUBJECT: $subject = $value;
-            $crate::real::before_loading!(SUBJECT.real);
+            $crate::real::in_time!(SUBJECT.real);
 
             #[doc = concat!("`", stringify!($name), "`")]
             ///

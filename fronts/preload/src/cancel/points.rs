@@ -148,7 +148,7 @@ macro_rules! points {
                 use super::*;
 
                 pub(super) static REAL: Real = Real::new($symbol, None);
-                $crate::real::before_loading!(REAL);
+                $crate::real::in_time!(REAL);
                 static NATURE: Nature = points!(@nature $($nature)?);
 
                 pub(super) unsafe extern "C" fn before(frame: *mut Frame) -> usize {
