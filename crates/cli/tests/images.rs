@@ -212,3 +212,24 @@ int main(int count, char **arguments) {
         fs::remove_dir_all(trace).expect("the trace");
     }
 }
+
+#[test]
+fn what_the_loader_has_to_say_is_there_behind_the_first_thread() {
+    const ASKS: &str = "#include <dlfcn.h>\n#include <pthread.h>\n#include <stdio.h>\n\
+        static void *work(void *unused) { return unused; }\n\
+        int main(void) {\n\
+            pthread_t thread;\n\
+            dlsym(RTLD_DEFAULT, \"nothing_of_this_name\");\n\
+            pthread_create(&thread, 0, work, 0);\n\
+            pthread_join(thread, 0);\n\
+            puts(dlerror());\n\
+            return 0;\n\
+        }\n";
+    let scratch = tempfile::tempdir().expect("a folder");
+    let folder = scratch.path().join("work");
+    fs::create_dir(&folder).expect("a folder");
+    compile(&folder, "asks", ASKS, &["-pthread"]);
+    let (trace, recorded) = record(&folder, &["./asks"]);
+    assert_eq!(recorded.text(), "./asks: undefined symbol: nothing_of_this_name\n");
+    replays_as(&trace, &recorded);
+}

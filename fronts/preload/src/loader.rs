@@ -134,10 +134,8 @@ unsafe extern "C" fn step(call: *mut Running) -> usize {
         call.own[INSIDE] = usize::from(call.subject.is_ordered());
         if call.own[INSIDE] != 0 {
             section.enter(call.frame.place);
-            if !call.subject.looks_up {
-                look_up_all();
-            }
         }
+        look_up_all();
         call.frame.watch(unwound);
         return call.subject.real.address();
     }

@@ -72,7 +72,7 @@ macro_rules! in_time {
 }
 pub(crate) use in_time;
 
-/// Before the first thread, or within the section of the first `dlopen`.
+/// Before the first thread, or within the section of the first `dlopen` or its kin: what `dlerror` has to say is lost by any look-up.
 pub(crate) fn look_up_all() {
     static DONE: AtomicBool = AtomicBool::new(false);
     // What is not there takes memory of the program's heap, which a replay has as it was.
