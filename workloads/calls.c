@@ -39,6 +39,12 @@ static void allocate(long calls)
     }
 }
 
+static void sleep_shortly(long calls)
+{
+    for (long i = 0; i < calls; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 10000 }, NULL);
+}
+
 static void *nothing(void *argument)
 {
     return argument;
@@ -50,13 +56,13 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(long);
-    } operations[] = { { "getppid", ask }, { "lock", lock }, { "malloc", allocate } };
+    } operations[] = { { "getppid", ask }, { "lock", lock }, { "malloc", allocate }, { "sleep", sleep_shortly } };
     long calls = 1000000;
     int option, which = 0;
     while ((option = getopt(argc, argv, "n:w:")) != -1) {
         if (option == 'n')
             calls = atol(optarg);
-        for (int i = 0; option == 'w' && i < 3; i++)
+        for (int i = 0; option == 'w' && i < (int)(sizeof operations / sizeof operations[0]); i++)
             if (strcmp(optarg, operations[i].name) == 0)
                 which = i;
     }

@@ -10,18 +10,17 @@ use crate::launch::Runtime;
 use crate::processes;
 use crate::shared::Shared;
 use relive_sys::keep::{self, Content};
-use relive_sys::syscall::{self, Stat};
+use relive_sys::syscall;
 use relive_trace::control::IN_USE;
 use relive_trace::handed::{REQUEST_BYTES, Wanted, name};
 use relive_trace::kept;
 use relive_trace::opened::OPENED;
 use relive_trace::recording::inputs_name;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
 use std::ffi::CString;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -152,10 +151,13 @@ impl Files {
 
     /// Copies the file behind a descriptor of a process into the trace, as that would do it by itself.
     fn keep(&self, descriptor: &str, path: u64) -> io::Result<File> {
-        // Not one that waits for somebody at its other end.
-        let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(descriptor)?;
+        // To open another kind of file may wait for somebody, or do something.
+        if !fs::metadata(descriptor)?.is_file() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let file = File::open(descriptor)?;
         let fd = file.as_raw_fd() as u32;
-        let stat = syscall::file_stat(fd).filter(Stat::is_regular).ok_or(io::ErrorKind::InvalidInput)?;
+        let stat = syscall::file_stat(fd).ok_or(io::ErrorKind::InvalidInput)?;
         let folder = CString::new(self.folder.as_os_str().as_bytes())?;
         let name = kept::name(path, [stat.size, stat.changed[0], stat.changed[1]]);
         if keep::keep(&folder, &name, Content::Whole(fd, stat.size)) {

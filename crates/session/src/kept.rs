@@ -117,11 +117,10 @@ impl Images {
                 Some(parent) if parent != NONE => link(parent, first.child_number),
                 _ => link(NONE, 0),
             };
-            let is_wanted = |file: &&OpenedFile| match file.identity {
-                SEEN => !file.path.exists(),
-                _ => self.kept.has_file(file),
-            };
-            for file in files.iter().filter(is_wanted) {
+            // An image has room for so many, and needs the copies more.
+            let copies = files.iter().filter(|file| file.identity != SEEN && self.kept.has_file(file));
+            let gone = files.iter().filter(|file| file.identity == SEEN && !file.path.exists());
+            for file in copies.chain(gone) {
                 let [size, seconds, nanoseconds, device, inode] = file.identity;
                 entries.push([link, hash_of(&file.path), size, seconds, nanoseconds, device, inode]);
             }

@@ -75,6 +75,9 @@ pub(crate) use in_time;
 /// Before the first thread, or within the section of the first `dlopen` or its kin: what `dlerror` has to say is lost by any look-up.
 pub(crate) fn look_up_all() {
     static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.load(Ordering::Relaxed) {
+        return;
+    }
     // What is not there takes memory of the program's heap, which a replay has as it was.
     let is_known = mode() != Mode::Replay || !environment::is_on() || has_flag(flag::LOOK_UPS);
     if !is_known || DONE.swap(true, Ordering::Relaxed) {

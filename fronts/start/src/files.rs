@@ -15,7 +15,7 @@ use crate::scratch;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::mem::offset_of;
-use relive_sys::handed::ask as ask_for;
+use relive_sys::handed;
 use relive_sys::start::{Handover, OPENED, OPENED_BYTES, OWN, Opened};
 use relive_sys::syscall::number::{FSTAT, MMAP, NEWFSTATAT, OPEN, OPENAT};
 use relive_sys::syscall::{self, syscall6};
@@ -115,14 +115,14 @@ pub(crate) fn open_control(path: &[u8], flags: u32) -> Option<u32> {
 }
 
 /// A file of the session, as the launcher hands it over.
-pub(crate) fn handed(wanted: Wanted) -> Option<u32> {
+pub(crate) fn from_launcher(wanted: Wanted) -> Option<u32> {
     handed_over(files().control, wanted)
 }
 
 /// The same of the session with this memory.
 fn handed_over(control: &[u8], wanted: Wanted) -> Option<u32> {
     let launcher = launcher_of(control)?;
-    ask_for(&name(launcher), launcher, &wanted.to_bytes())
+    handed::ask(&name(launcher), launcher, &wanted.to_bytes())
 }
 
 /// Reads the session's memory, of which a program that is about to start needs three words and a path.
@@ -213,7 +213,7 @@ pub(crate) unsafe fn by_name(number: usize, index: usize, arguments: [usize; 6],
         let [first, second, third, fourth, fifth, sixth] = given;
         let mut result = syscall6(number, first, second, third, fourth, fifth, sixth);
         if result == EACCES && matches!(number, OPEN | OPENAT) && path.to_bytes() == files().library {
-            result = handed(Wanted::Library).map_or(EACCES, |fd| fd as isize);
+            result = from_launcher(Wanted::Library).map_or(EACCES, |fd| fd as isize);
         }
         if result < 0 && number == NEWFSTATAT && kept::had_folder(path) {
             result = syscall6(number, first, c"/".as_ptr().addr(), third, 0, 0, 0);

@@ -6,7 +6,7 @@
 //! session's memory, by the image's link; so do folders that the loader found and that
 //! are gone: it goes by that later, too.
 
-use crate::files::{field, handed, whole};
+use crate::files::{field, from_launcher, whole};
 use crate::leave::PATH_MAX;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -142,7 +142,7 @@ fn copy(path: &CStr, fd: u32, stat: &Stat, content: Content<'_>) {
     if let Ok(trace) = CStr::from_bytes_until_nul(&kept().folder) {
         let name = name(path, [stat.size, stat.changed[0], stat.changed[1]]);
         if !keep(trace, &name, content)
-            && let Some(copied) = handed(Wanted::Kept { descriptor: fd, path })
+            && let Some(copied) = from_launcher(Wanted::Kept { descriptor: fd, path })
         {
             syscall::close(copied);
         }

@@ -62,6 +62,12 @@ fn cases(place: &Place, small: bool) -> Vec<Case> {
         many("getppid", "getppid", 1_000_000),
         many("lock and unlock", "lock", 20_000_000),
         many("malloc and free", "malloc", 20_000_000),
+        // A replay does not sleep, however often the program did.
+        Case {
+            name: "sleeps",
+            command: text(&[&calls, "-w", "sleep", "-n", if small { "500" } else { "5000" }]),
+            field: None,
+        },
         Case {
             name: "cp",
             command: text(&["cp", &format!("{scratch}/large"), &format!("{scratch}/copy")]),

@@ -338,10 +338,15 @@ unsafe fn replay(number: usize, arguments: &[usize; 6]) -> isize {
                 races::fresh(taken.result as usize, arguments[1]);
             }
             (MREMAP, _) => replay_mremap(arguments, taken.result as usize),
+            (BRK, end) => {
+                // Not what the program asked for: a limit that forbade it may allow it now.
+                let found = space.set_break(&[end as usize, 0, 0, 0, 0, 0]);
+                if found != end {
+                    replayed::misplaced(end as usize, found);
+                }
+            }
             _ => {
-                // What the recording's limits forbade, the replay's may allow.
-                let end = [taken.result as usize, 0, 0, 0, 0, 0];
-                let found = if number == BRK { space.set_break(&end) } else { syscall6_of(number, arguments) };
+                let found = syscall6_of(number, arguments);
                 if found != taken.result {
                     replayed::misplaced(taken.result as usize, found);
                 }

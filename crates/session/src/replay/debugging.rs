@@ -181,8 +181,8 @@ fn until_gdb_ends(run: &Run<'_>, thread: u32, tell: &mut dyn FnMut(Note)) -> Res
 /// much time: a thread that computes for long is none that can't go on.
 fn seen(run: &Run<'_>, watch: &mut Watch) -> Option<Note> {
     let is_stopped = |slot: &TurnSlot| {
-        let state = processes::thread_state(slot.pid.load(Acquire), slot.tid.load(Acquire));
-        state.is_some_and(|state| matches!(state.letter, 't' | 'T'))
+        let (pid, tid) = (slot.pid.load(Acquire), slot.tid.load(Acquire));
+        tid != 0 && processes::thread_state(pid, tid).is_some_and(|state| matches!(state.letter, 't' | 'T'))
     };
     if run.shared.turns().iter().any(is_stopped) {
         return None;

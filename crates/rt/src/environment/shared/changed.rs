@@ -7,11 +7,13 @@
 //! place in its memory. The bytes are the program's: they need not be kept.
 //!
 //! Not seen is what the kernel moves between files by itself (`sendfile`,
-//! `copy_file_range`, `splice`), and what moves the rest of a file to another place.
+//! `copy_file_range`, `splice`), and what moves the rest of a file to another place. Where
+//! a write began that says no place itself is asked once it has ended: threads that write by
+//! one position at the same time may be told in each other's places.
 //!
 //! Apart from the mappings because nearly every call of a program asks whether it is such a one.
 
-use super::{MAP_SHARED, PLACE_BYTES, find, identity, place};
+use super::{PLACE_BYTES, find, identity, place};
 use crate::environment::output;
 use crate::path::Path;
 use crate::replay::calls::{self as replayed, Filler};
@@ -23,7 +25,6 @@ use relive_sys::syscall::number::{
 };
 use relive_sys::syscall::{self, syscall6};
 
-const _: () = assert!(MAP_SHARED == 1, "what is written to a place is seen by all");
 const O_TRUNC: usize = 0o1000;
 const PUNCH_HOLE: usize = 2;
 const KEEP_SIZE: usize = 1;
@@ -41,7 +42,8 @@ pub(in crate::environment) fn is_possible(number: usize, arguments: &[usize; 6])
 
 fn is_change(number: usize, arguments: &[usize; 6]) -> bool {
     match number {
-        WRITE | WRITEV | PWRITE64 | PWRITEV | PWRITEV2 | FTRUNCATE | TRUNCATE | CREAT => true,
+        _ if writes(number) => true,
+        FTRUNCATE | TRUNCATE | CREAT => true,
         OPEN => arguments[1] & O_TRUNC != 0,
         OPENAT => arguments[2] & O_TRUNC != 0,
         FALLOCATE => arguments[1] & (PUNCH_HOLE | ZERO_RANGE) != 0,
@@ -110,13 +112,15 @@ impl Change {
         let pool = syscall::open(Path::pool().as_bytes(), syscall::O_RDWR);
         let Some((index, ..)) = place([device, inode]).filter(|_| pool >= 0) else { replayed::diverge(number) };
         let begin = index as u64 * PLACE_BYTES;
-        let mut at = begin + offset.min(PLACE_BYTES);
-        let end = begin + PLACE_BYTES;
+        let (mut at, end) = (begin + offset.min(PLACE_BYTES), begin + PLACE_BYTES);
         if writes(number) {
             // SAFETY: the caller's promise.
             unsafe {
                 output::each_piece(number, arguments, result, &mut |address, length| {
-                    syscall6(PWRITE64, pool as usize, address, length, at as usize, 0, 0);
+                    let written = syscall6(PWRITE64, pool as usize, address, length, at as usize, 0, 0);
+                    if written != length as isize {
+                        replayed::misplaced(address, written);
+                    }
                     at += length as u64;
                 });
             }
