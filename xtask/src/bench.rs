@@ -19,6 +19,7 @@ mod segments;
 mod statistics;
 
 use crate::run;
+use crate::setup;
 use options::{Options, Subject};
 use std::error::Error;
 use std::fs;
@@ -87,6 +88,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         Ok(options) => options,
         Err(what) => return Err(format!("bench: {what}\n{}", options::USAGE).into()),
     };
+    setup::bench()?;
     let target = target_folder()?;
     let place = prepare(&target)?;
     let machine = machine::Machine::describe();

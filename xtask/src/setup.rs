@@ -15,7 +15,7 @@ const BENCH: &str = "xtask/packages_bench.txt";
 pub(crate) fn command(args: &[String]) -> Outcome {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => run(),
-        ["--bench"] => run().and_then(|()| install(BENCH)),
+        ["--bench"] => bench(),
         _ => Err(Failure::Other("setup: the only argument is --bench".to_owned())),
     }
 }
@@ -23,6 +23,12 @@ pub(crate) fn command(args: &[String]) -> Outcome {
 /// Installs what the tests need.
 pub(crate) fn run() -> Outcome {
     install(TESTS)
+}
+
+/// Installs what the tests and the benchmarks need.
+pub(crate) fn bench() -> Outcome {
+    run()?;
+    install(BENCH)
 }
 
 /// Installs what is missing of a list.

@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_rt::{environment, link, process, translation};
 use relive_sys::trampoline::Frame;
-use relive_sys::{aside, dispatch, front, start, trampoline};
+use relive_sys::{aside, dispatch, front, own_data, start, trampoline};
 
 type Strings = *const *const c_char;
 
@@ -57,6 +57,8 @@ unsafe fn start_up(strings: Strings) {
         unsafe { hide(strings, (*handover).session) };
         environment::on_bare_exec(crate::processes::bare_exec);
     }
+    // SAFETY: a constructor is called when the library is ready, and ours when there is one thread.
+    unsafe { own_data::hide() };
     crate::real::at::mutex_lock.look_up();
     crate::real::at::mutex_unlock.look_up();
     crate::jumps::look_up();

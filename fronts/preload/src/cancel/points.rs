@@ -8,6 +8,7 @@ use super::{enter, interruption, leave, note_interruption, strike, unwound, wait
 use crate::real::{self, Real, look_up_early};
 use core::ffi::c_int;
 use relive_rt::environment::carried::{self, Carries};
+use relive_rt::environment::without_ours;
 use relive_rt::{Mode, mode, outside};
 use relive_sys::trampoline::Frame;
 use relive_sys::{detour, syscall, trampoline};
@@ -110,14 +111,15 @@ pub(crate) unsafe fn before(frame: *mut Frame, real: &Real, nature: &Nature) -> 
 }
 
 /// The mask that the kernel sets for the time of this call, in a replay: what struck in the call in the recording
-/// was let through by it and may be blocked by the thread's own.
+/// was let through by it and may be blocked by the thread's own. Our own signals it can't block here either: the end of
+/// the very handler that it lets run is a call that comes to us by one.
 unsafe fn replayed_mask(args: &[usize; 6], nature: &Nature) -> Option<u64> {
     let mask = args[nature.mask?] as *const u64;
     if mode() != Mode::Replay {
         return None;
     }
     // SAFETY: null or a signal set of the program, whose first word holds all signals.
-    unsafe { mask.as_ref().copied() }
+    unsafe { mask.as_ref().copied() }.map(without_ours)
 }
 
 /// What a point ends with.
