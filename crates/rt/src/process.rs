@@ -178,7 +178,7 @@ pub fn before_create(place: usize) -> Creation {
             replay::enter(Kind::Create, place);
             if replay::fails(Kind::Create) {
                 replay::leave(Kind::Create, &[], false);
-                return Creation::Fails(replay::failure_of_last(Kind::Create).unwrap_or(0));
+                return Creation::Fails(replay::calls::failure_behind_calls(Kind::Create).unwrap_or(0));
             }
             thread.replay.expect_child();
             let index = child_in_plan(thread.index, thread.children, Some(place));

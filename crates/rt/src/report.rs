@@ -40,7 +40,7 @@ pub fn line(text: fmt::Arguments<'_>) {
 }
 
 /// A divergence that a thread met.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Met {
     /// One of [`cause`].
     pub cause: u32,

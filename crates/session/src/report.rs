@@ -112,6 +112,10 @@ impl<'a> Scene<'a> {
                 format!("after event {event} of {total}: it writes other bytes to a file than in the recording"),
                 "another thread fills what it writes meanwhile, or a data race",
             ),
+            cause::KILLED => {
+                let signal = signals::name(found as i32);
+                (format!("after event {event} of {total}: it was killed by {signal}, which it was not then"), NOT_RECORDED)
+            }
             cause::SHARED => (
                 format!("event {number} of {total}: it shares writable memory with the processes that it makes"),
                 "none: such a process can't be replayed alone; leave out --process",

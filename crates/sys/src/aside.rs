@@ -7,7 +7,8 @@
 //! that is written out) sees the difference. So whatever does not the same in both
 //! runs aside: at the outermost entry into our code the thread changes to a stack of
 //! its own, and comes back at the end. On the program's stack stand only the words
-//! with which it left.
+//! with which it left: registers that our code keeps for its caller, and may use itself. A handler that strikes here is
+//! shown them as the caller's ([`Left`]), and collectors find them: no pointer of the program's is on a stack aside alone.
 //!
 //! ```text
 //! program ─▶ front ─▶ aside: OUTER = rsp, rsp = TOP ─▶ body ─▶ rsp = OUTER, OUTER = 0 ─▶ registers cleared ─▶ program
@@ -72,6 +73,42 @@ pub fn bounds(pointer: usize) -> Option<[usize; 2]> {
 pub fn left_handler(top: usize) {
     tls::set::<{ tls::OUTER }>(0);
     tls::set::<{ tls::TOP }>(top);
+}
+
+/// What a thread leaves on the program's stack when it goes aside, from below the place that [`left_at`] says.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Left {
+    /// r15, r14, r13, r12, rbx.
+    pub kept: [usize; 5],
+    /// Its frame pointer.
+    pub frame: usize,
+    /// Where it goes on.
+    pub back: usize,
+}
+
+impl Left {
+    /// What a thread left at a place.
+    ///
+    /// # Safety
+    /// The place must be one that [`left_at`] says or said, whose thread is aside still.
+    pub unsafe fn at(place: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { ((place - size_of::<[usize; 5]>()) as *const Self).read() }
+    }
+}
+
+/// Lays down what stands in [`Left`] below rsp, which is where a thread leaves the program's stack: no signal takes that,
+/// as no signal takes what a function has there.
+#[macro_export]
+macro_rules! kept_registers {
+    () => {
+        "mov [rsp - 8], rbx
+         mov [rsp - 16], r12
+         mov [rsp - 24], r13
+         mov [rsp - 32], r14
+         mov [rsp - 40], r15"
+    };
 }
 
 /// What goes aside: up to five words in, two out.
@@ -177,6 +214,7 @@ pub unsafe extern "C-unwind" fn through() {
         "jz 2f",
         "cmp qword ptr fs:[r10 + {outer}], 0",
         "jne 2f",
+        crate::kept_registers!(),
         // Who interrupts between the two finds the thread on the program's stack, and in use.
         "mov fs:[r10 + {outer}], rsp",
         "mov rsp, rax",

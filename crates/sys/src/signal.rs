@@ -3,6 +3,7 @@
 //!
 //! Apart from the other calls because it knows layouts of x86-64 Linux.
 
+use crate::aside::Left;
 use crate::syscall::number::{
     RT_SIGACTION, RT_SIGPROCMASK, RT_SIGQUEUEINFO, RT_SIGTIMEDWAIT, RT_TGSIGQUEUEINFO, TIMER_CREATE, TIMER_DELETE,
     TIMER_SETTIME,
@@ -96,24 +97,36 @@ pub struct Context {
 const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 
 impl Context {
-    /// The same where the thread is about to go on at `place` with this stack pointer and frame pointer, and nothing in its
-    /// other registers.
+    /// The same of the thread's program, which it left for our code at `left`, about to go on there. Of its registers those
+    /// that a callee keeps.
     #[must_use]
-    pub fn of_caller(&self, stack: usize, frame: usize, place: usize) -> Self {
+    pub fn of_caller(&self, left: usize, words: &Left) -> Self {
         let mut registers = [0; 23];
-        (registers[RSP], registers[RBP], registers[RIP]) = (stack as u64, frame as u64, place as u64);
+        let [r15, r14, r13, r12, rbx] = words.kept;
+        let stack = left + size_of_val(&words.frame) + size_of_val(&words.back);
+        let known = [(R12, r12), (R13, r13), (R14, r14), (R15, r15), (RBX, rbx), (RBP, words.frame), (RSP, stack)];
+        for (register, value) in known {
+            registers[register] = value as u64;
+        }
+        registers[RIP] = words.back as u64;
         // Of the flags only that signals may come; the segments.
         (registers[RIP + 1], registers[RIP + 2]) = (0x202, self.registers[RIP + 2]);
-        Self { registers, ..*self }
+        // The kernel leaves what lay there.
+        Self { registers, reserved: [0; 8], ..*self }
     }
 }
 
 const R8: usize = 0;
 const R9: usize = 1;
 const R10: usize = 2;
+const R12: usize = 4;
+const R13: usize = 5;
+const R14: usize = 6;
+const R15: usize = 7;
 const RDI: usize = 8;
 const RSI: usize = 9;
 const RBP: usize = 10;
+const RBX: usize = 11;
 const RDX: usize = 12;
 const RAX: usize = 13;
 const RSP: usize = 15;

@@ -150,7 +150,8 @@ macro_rules! trampoline {
             $crate::trampoline!(@body ".cfi_startproc\n.cfi_signal_frame", $before, $after,
                 // Whether it is aside the stack pointer says. Where it left the program's stack nothing says while it begins.
                 // The frame pointer leads to where the kernel's frame is: itself it must be of the program's stack, because
-                // the handler lays it down, and the other registers that it keeps. The kernel gives ours back.
+                // the handler lays it down, and the other registers that it keeps: they are those of the program, as natively,
+                // for a collector that looks for pointers in its frames. The kernel gives ours back.
                 "mov r11, [rip + relive_tls_slot@gottpoff]
                  mov r10, fs:[r11 + {top}]
                  mov r9, fs:[r11 + {outer}]
@@ -170,11 +171,11 @@ macro_rules! trampoline {
                  and rax, -64
                  mov fs:[r11 + {top}], rax
                  mov qword ptr fs:[r11 + {outer}], 0
-                 xor ebx, ebx
-                 xor r12d, r12d
-                 xor r13d, r13d
-                 xor r14d, r14d
-                 xor r15d, r15d
+                 mov rbx, [r9 - 8]
+                 mov r12, [r9 - 16]
+                 mov r13, [r9 - 24]
+                 mov r14, [r9 - 32]
+                 mov r15, [r9 - 40]
                  jmp 5f
                  4:
                  sub rsp, 128
@@ -380,6 +381,7 @@ macro_rules! front {
                 ".cfi_offset rbp, -16",
                 "mov rbp, rsp",
                 ".cfi_def_cfa_register rbp",
+                $crate::kept_registers!(),
                 // Who interrupts between the two finds the thread on the program's stack, and in use.
                 "mov fs:[r10 + {outer}], rsp",
                 "mov rsp, rax",

@@ -440,6 +440,8 @@ pub mod cause {
     pub const OUTPUT: u32 = 13;
     /// Likewise, by a call behind which the replay goes on.
     pub const PASSED: u32 = 14;
+    /// A child was killed by the signal that was found, where the recorded one ended by itself.
+    pub const KILLED: u32 = 15;
 }
 
 /// Values of [`Divergence::claimed`].

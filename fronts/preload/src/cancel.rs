@@ -21,6 +21,7 @@ pub(crate) mod points;
 mod woken;
 
 use crate::real::{self, errno, set_errno};
+use crate::threads::stack::load_unwinder;
 use crate::unannounced;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -242,6 +243,9 @@ front!(
 );
 
 unsafe extern "C" fn cancel(handle: usize, place: usize) -> c_int {
+    if mode() != Mode::Off {
+        load_unwinder();
+    }
     // SAFETY: the program passed a handle.
     unsafe {
         match mode() {

@@ -44,11 +44,14 @@ pub(crate) unsafe fn before_wait(frame: *mut Frame, real: &real::Real) -> usize 
             }
             Mode::Replay => {
                 let place = (*frame).place;
-                mutex::release(m, Kind::WaitRelease, place, || real::mutex_unlock(m.cast()));
+                let released = mutex::release(m, Kind::WaitRelease, place, || real::mutex_unlock(m.cast())) == 0;
                 let cancelled = cancel::enter(frame, unwound);
                 replay::enter(Kind::Wake, place);
                 let result = replay::value().map_or(0, |v| v as c_int);
-                mutex::replay_retake(m, Kind::Wake, place);
+                // One that is somebody else's, and tells of it, was not waited with.
+                if released {
+                    mutex::replay_retake(m, Kind::Wake, place);
+                }
                 replay::leave(Kind::Wake, &[Mutex::cell(m), cell(condition)], false);
                 (*frame).result = result as u32 as usize;
                 if cancelled { cancel::strike(place) } else { 0 }

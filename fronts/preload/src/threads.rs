@@ -4,7 +4,7 @@
 //! then runs the program's start routine without any Rust frame below it, because
 //! cancellation and `pthread_exit` unwind through here.
 
-mod stack;
+pub(crate) mod stack;
 
 use crate::first_use::settle_before_threads;
 use crate::libc_state::taking_part;

@@ -9,6 +9,7 @@ use crate::process;
 use crate::races;
 use crate::report::{self, Met};
 use core::sync::atomic::{AtomicU32, Ordering};
+use relive_order::Kind;
 use relive_sys::syscall::number::{
     BRK, CLOCK_GETTIME, CLOCK_NANOSLEEP, EPOLL_PWAIT, EPOLL_PWAIT2, EPOLL_WAIT, EXECVE, FSTAT, GETTIMEOFDAY, IOCTL,
     MMAP, MPROTECT, MUNMAP, NANOSLEEP, NEWFSTATAT, POLL, PPOLL, PSELECT6, SELECT, TIME,
@@ -118,6 +119,18 @@ pub fn failure_of_exec() -> Option<isize> {
         }
         _ => None,
     }
+}
+
+/// How an operation failed that the recording tried and this replay does not: what calls it made until then, none of which
+/// changed anything in the end, stand before it.
+pub fn failure_behind_calls(kind: Kind) -> Option<i32> {
+    let r = &mut acting().replay;
+    r.skip_hashes();
+    while matches!(next(r), Some(Record::Call { .. })) {
+        r.values.advance();
+        r.skip_hashes();
+    }
+    super::failure_of_last(kind)
 }
 
 /// Whether a record is of a sleep that nothing interrupted. How often a program sleeps until another thread has set a

@@ -5,7 +5,7 @@
 //! of the context the thread at the operation that it was in, called from the program. What the handler changes of the
 //! mask is the thread's; of the rest a return goes by what the kernel laid.
 
-use relive_sys::aside;
+use relive_sys::aside::{self, Left};
 use relive_sys::signal::{Context, Info};
 use relive_sys::trampoline::{Frame, SHOWN_BYTES};
 
@@ -35,7 +35,7 @@ fn place(frame: *mut Frame) -> *mut Shown {
 /// For a frame of the function to which the kernel hands signals, before the handler runs.
 pub(super) unsafe fn show(frame: *mut Frame, top: usize, left: usize) {
     // SAFETY: the caller's promise: the kernel's information and context; if they lie aside there is room above the frame. The
-    // thread left the program's stack with its frame pointer and a return address on it.
+    // thread left the program's stack with what `Left` says on it.
     unsafe {
         let [_, info, context, ..] = (*frame).args;
         if !aside::holds(top, context) {
@@ -43,10 +43,9 @@ pub(super) unsafe fn show(frame: *mut Frame, top: usize, left: usize) {
         }
         let shown = place(frame);
         let real = context as *mut Context;
-        let [pointer, back] = *(left as *const [usize; 2]);
         shown.write(Shown {
             info: (info as *const Info).read(),
-            context: (*real).of_caller(left + 2 * size_of::<usize>(), pointer, back),
+            context: (*real).of_caller(left, &Left::at(left)),
             further: [0; FURTHER],
             real,
         });

@@ -60,10 +60,11 @@ pub(super) fn choose(attributes: Object) -> Choice {
 }
 
 /// libc loads the library that unwinds when a thread first needs it, under a lock that nobody orders: so the first
-/// creation has it loaded.
-fn load_unwinder() {
+/// creation has it loaded, or the first cancellation, which is nothing but that in a process with one thread. In a replay
+/// no cancellation could load it: it goes by no recorded calls.
+pub(crate) fn load_unwinder() {
     static LOADED: AtomicBool = AtomicBool::new(false);
-    if !LOADED.swap(true, Ordering::Relaxed) {
+    if environment::is_on() && !LOADED.swap(true, Ordering::Relaxed) {
         let mut place = 0;
         // SAFETY: room for one address.
         unsafe { real::backtrace(&raw mut place, 1) };

@@ -10,12 +10,13 @@
 
 use crate::races;
 use crate::replay;
+use crate::report::{self, Met};
 use crate::runtime;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use relive_sys::dispatch::SIGSYS;
 use relive_sys::syscall::number::{KILL, WAIT4, WAITID};
 use relive_sys::syscall::{self, syscall6};
-use relive_trace::control::turn;
+use relive_trace::control::{cause, turn};
 use relive_trace::layout::{self, NONE};
 
 const WNOHANG: usize = 1;
@@ -145,10 +146,34 @@ fn take(recorded: u32, change: Change, keeps: usize) {
         }
         end(present, SIGKILL);
     }
+    if change == Change::Exited {
+        crashed(present).into_iter().for_each(|signal| report_crash(recorded, signal));
+    }
     wait(present, WEXITED | keeps);
     replay::set_blocked(false, 0);
     if keeps == 0 {
         forget(recorded);
+    }
+}
+
+/// Waits for a child that ended by itself in the recording, which stays to be taken: the signal, if it crashed. Nobody sends
+/// it one of those in a replay.
+fn crashed(present: u32) -> Option<u32> {
+    const CRASHES: [u32; 5] = [4, 6, 7, 8, 11];
+    let info = told_by_wait(present, WEXITED | WNOWAIT).ok()?;
+    let [code, status] = [info[2], info[6]];
+    (code != CLD_EXITED && CRASHES.contains(&status)).then_some(status)
+}
+
+/// The end of a replay in which a child crashed that the recording has end by itself: it may have done all its events by then.
+#[cold]
+fn report_crash(recorded: u32, signal: u32) {
+    let plan = runtime::plan();
+    let last = last_image(recorded);
+    let of_child = (0..).zip(runtime::turns()).find(|&(index, _)| Some(plan.thread(index).process) == last);
+    if let Some((thread, slot)) = of_child {
+        let event = slot.events.load(Ordering::Acquire);
+        report::diverge(Met { cause: cause::KILLED, thread, event, found: signal.into(), ..Met::default() });
     }
 }
 
@@ -160,13 +185,20 @@ fn end(present: u32, signal: usize) {
 
 /// Waits for a child; whether there is something to tell of it, or will never be.
 fn wait(present: u32, how: usize) -> bool {
+    !told_by_wait(present, how).is_ok_and(|info| info[0] == 0)
+}
+
+/// What `waitid` tells of a child; or why it does not.
+fn told_by_wait(present: u32, how: usize) -> Result<[u32; 32], isize> {
     loop {
         let mut info = [0u32; 32];
         // SAFETY: the kernel writes the 128 bytes of the information.
         let result = unsafe { syscall6(WAITID, P_PID, present as usize, info.as_mut_ptr().addr(), how, 0, 0) };
-        // Another child's end may interrupt the wait.
-        if result != syscall::EINTR {
-            return result != 0 || info[0] != 0;
+        match result {
+            0 => return Ok(info),
+            // Another child's end may interrupt the wait.
+            syscall::EINTR => {}
+            error => return Err(error),
         }
     }
 }
