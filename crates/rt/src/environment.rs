@@ -34,6 +34,7 @@ mod faults;
 pub mod generated;
 pub mod heap;
 mod hidden;
+pub mod identity;
 mod images;
 mod instructions;
 mod itself;
@@ -330,8 +331,12 @@ pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
     // SAFETY: the caller's promise, in each branch.
     unsafe {
         let Some(thread) = taking_part() else { return unseen::carry_out(number, &arguments) };
-        if number == GETPID {
-            // Also of libc's handler for cancellation, which runs when it runs.
+        if identity::follows(number, thread) {
+            return dispatch::program_call(number, &arguments);
+        }
+        // Also of libc's handler for cancellation, which runs when it runs. Once nothing is recorded any more, a process
+        // that shares this one's memory may ask, too.
+        if number == GETPID && (runtime::mode() == Mode::Replay || writer::is_recorded(thread)) {
             return own_id() as isize;
         }
         if output::moves_unseen(number, &arguments) {

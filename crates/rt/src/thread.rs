@@ -113,6 +113,8 @@ pub struct Thread {
     pub recorded_tid: u32,
     /// It is inside an operation that the recording knows as a whole; see [`crate::environment::unseen`].
     pub unseen: bool,
+    /// It is in a handler of libc's by which it follows another one; see [`crate::environment::identity`].
+    pub follows: bool,
     /// It faults at `rdtsc`; see [`crate::environment::generated`].
     pub time_forbidden: bool,
     /// Which way what it hands on goes, in an event of that in a replay.
@@ -278,6 +280,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         within: Within::NOTHING,
         recorded_tid: 0,
         unseen: false,
+        follows: false,
         replay: Replay::idle(),
         next: null_mut(),
     };

@@ -164,6 +164,9 @@ pub const GROUPS: &[Group] = &[
     group(PassThrough, Thread, "names a thread; the same threads have the same names in every run", &[
         "pthread_self", "pthread_equal", "thrd_current", "thrd_equal",
     ]),
+    group(Seen, Thread, "libc has all threads do it, by a signal of its own: one call where the environment is recorded", &[
+        "setuid", "setgid", "seteuid", "setegid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups",
+    ]),
     group(Seen, Thread, "with the environment recorded the guard of a stack is ours, and libc told about it here", &[
         "pthread_getattr_np",
     ]),

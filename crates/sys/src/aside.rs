@@ -88,13 +88,16 @@ pub struct Left {
 }
 
 impl Left {
+    /// Bytes of it below the place.
+    pub const BELOW: usize = size_of::<[usize; 5]>();
+
     /// What a thread left at a place.
     ///
     /// # Safety
     /// The place must be one that [`left_at`] says or said, whose thread is aside still.
     pub unsafe fn at(place: usize) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { ((place - size_of::<[usize; 5]>()) as *const Self).read() }
+        unsafe { ((place - Self::BELOW) as *const Self).read() }
     }
 }
 

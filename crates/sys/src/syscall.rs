@@ -85,6 +85,13 @@ pub mod number {
     pub const GETEGID: usize = 108;
     pub const GETRESUID: usize = 118;
     pub const GETRESGID: usize = 120;
+    pub const SETUID: usize = 105;
+    pub const SETGID: usize = 106;
+    pub const SETREUID: usize = 113;
+    pub const SETREGID: usize = 114;
+    pub const SETGROUPS: usize = 116;
+    pub const SETRESUID: usize = 117;
+    pub const SETRESGID: usize = 119;
     pub const RT_SIGTIMEDWAIT: usize = 128;
     pub const RT_SIGQUEUEINFO: usize = 129;
     pub const RT_SIGSUSPEND: usize = 130;

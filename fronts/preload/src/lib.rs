@@ -23,6 +23,7 @@ mod files;
 mod first_use;
 mod guard;
 mod heap;
+mod identity;
 mod jobs;
 mod jumps;
 mod last;

@@ -216,6 +216,15 @@ real! {
     sigprocmask = c"sigprocmask", fn(how: c_int, new: Object, old: Object) -> c_int;
     thread_mask = c"pthread_sigmask", fn(how: c_int, new: Object, old: Object) -> c_int;
     raise = c"raise", fn(number: c_int) -> c_int;
+    setuid = c"setuid", fn(user: usize) -> c_int;
+    setgid = c"setgid", fn(group: usize) -> c_int;
+    seteuid = c"seteuid", fn(user: usize) -> c_int;
+    setegid = c"setegid", fn(group: usize) -> c_int;
+    setreuid = c"setreuid", fn(real: usize, effective: usize) -> c_int;
+    setregid = c"setregid", fn(real: usize, effective: usize) -> c_int;
+    setresuid = c"setresuid", fn(real: usize, effective: usize, saved: usize) -> c_int;
+    setresgid = c"setresgid", fn(real: usize, effective: usize, saved: usize) -> c_int;
+    setgroups = c"setgroups", fn(count: usize, list: usize) -> c_int;
     system_call = c"syscall", fn();
     control = c"fcntl", fn(fd: c_int, command: c_int, argument: usize) -> c_int;
     request = c"ioctl", fn(fd: c_int, request: usize, argument: usize) -> c_int;

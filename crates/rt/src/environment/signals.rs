@@ -119,6 +119,7 @@ pub(super) unsafe fn carry_out(context: &mut Context) -> Trapped {
     unsafe {
         match context.number() {
             RT_SIGRETURN => {
+                super::identity::returned();
                 copied::put_back(context.stack_pointer() as usize);
                 context.leave_handler();
                 Trapped::GoesOn

@@ -2,7 +2,7 @@
 //! kinds, and what is special about the others need not be looked for.
 
 use super::shared::changed;
-use super::{descriptors, generated, itself, lapses, output, signals, system_v};
+use super::{descriptors, generated, identity, itself, lapses, output, signals, system_v};
 use crate::replay::calls as replayed;
 use crate::runtime::{self, Mode};
 use crate::{held, thread, writer};
@@ -65,6 +65,7 @@ const fn class_of(number: usize) -> Class {
     }
     // Whoever does more for a call says so: there is no second list of these.
     let special = number == GETPID
+        || identity::is_changed_by(number)
         || replayed::is_sleep(number)
         || descriptors::takes_sets(number)
         || itself::link_argument(number).is_some()
