@@ -1,9 +1,10 @@
 // Errors that a mutex reports: relocking an error-checking mutex, unlocking one
-// that another thread owns. A failed unlock must leave the true owner's clock alone.
+// that another thread owns, waiting with one that is not the thread's. A failed unlock must leave the true owner's clock alone.
 #include "../transcript.h"
 
 static pthread_mutex_t checked = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static pthread_mutex_t nested = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 static int rounds;
 static struct transcript transcript;
 static unsigned long wrong_unlocks[MOST_THREADS];
@@ -16,6 +17,7 @@ static void *worker(void *argument)
             wrong_unlocks[who]++;
         if (pthread_mutex_unlock(&nested) == EPERM)
             wrong_unlocks[who]++;
+        wrong_unlocks[who] += pthread_cond_wait(&never, &checked) == EPERM;
         jitter();
         pthread_mutex_t *mutex = (who + round) % 2 ? &checked : &nested;
         // Both are held for the note: each alone would not protect it.

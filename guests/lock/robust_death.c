@@ -1,6 +1,7 @@
 // Threads die while they own a robust mutex. Whoever comes next gets EOWNERDEAD
 // and must also be ordered after the last thing the dead owner did. With the word
-// `lost`, the one that inherits it does not repair it: later ones get ENOTRECOVERABLE.
+// `lost`, the one that inherits it does not repair it: later ones get ENOTRECOVERABLE. With
+// `waiting`, those who come next wait in a condition with it, one after the other.
 #include "../transcript.h"
 
 static pthread_mutex_t mutex;
@@ -40,7 +41,50 @@ static void *worker(void *argument)
     return NULL;
 }
 
-// THREADS ROUNDS repaired|lost
+static pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
+static int arrived, wakes;
+
+static void *waiter(void *argument)
+{
+    must(pthread_mutex_lock(&mutex));
+    arrived++;
+    int error;
+    do {
+        error = pthread_cond_wait(&woken, &mutex);
+    } while (error == 0 && !wakes);
+    must_be(error == 0 || error == EOWNERDEAD);
+    note(&transcript, (intptr_t)argument * 2 + (error == EOWNERDEAD));
+    if (error == EOWNERDEAD)
+        must(pthread_mutex_consistent(&mutex));
+    // It dies with the mutex.
+    return NULL;
+}
+
+static void wake(int threads)
+{
+    for (int there = 0; there < threads; usleep(100)) {
+        must(pthread_mutex_lock(&mutex));
+        there = arrived;
+        must(pthread_mutex_unlock(&mutex));
+    }
+    must(pthread_mutex_lock(&mutex));
+    wakes = 1;
+    must(pthread_cond_broadcast(&woken));
+    must(pthread_mutex_unlock(&mutex));
+}
+
+static void wait_in_turn(int threads)
+{
+    pthread_t ids[MOST_THREADS];
+    for (intptr_t who = 0; who < threads; who++)
+        must(pthread_create(&ids[who], NULL, waiter, (void *)who));
+    wake(threads);
+    for (int who = 0; who < threads; who++)
+        must(pthread_join(ids[who], NULL));
+    must_be(pthread_mutex_lock(&mutex) == EOWNERDEAD);
+}
+
+// THREADS ROUNDS repaired|lost|waiting
 int main(int argc, char **argv)
 {
     int threads = number(argc, argv, 1, 4);
@@ -50,6 +94,11 @@ int main(int argc, char **argv)
     must(pthread_mutexattr_init(&attributes));
     must(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST));
     must(pthread_mutex_init(&mutex, &attributes));
+    if (is(word(argc, argv, 3, "repaired"), "waiting")) {
+        wait_in_turn(threads);
+        show("order", &transcript);
+        return 0;
+    }
     crew(threads, worker);
     show("order", &transcript);
     show("aside", &aside);

@@ -142,19 +142,22 @@ static void interrupted(void)
     must(pthread_join(id, NULL));
 }
 
-// The thread blocks the signal but for the time of the calls that bring their own mask.
+// The thread blocks the signal but for the time of the calls that bring their own mask: nothing is blocked then, or all but
+// this one.
 static void *suspending(void *argument)
 {
     struct timespec long_time = {50, 0};
-    sigset_t none;
+    sigset_t none, others;
+    must_be(sigfillset(&others) == 0 && sigdelset(&others, SIGALRM) == 0);
     struct epoll_event event;
     int epoll = epoll_create1(0);
     (void)argument;
     must_be(epoll >= 0 && sigemptyset(&none) == 0);
     must_be(sigsuspend(&none) == -1 && errno == EINTR && fired == 1);
-    must_be(ppoll(NULL, 0, &long_time, &none) == -1 && errno == EINTR && fired == 2);
+    must_be(ppoll(NULL, 0, &long_time, &others) == -1 && errno == EINTR && fired == 2);
     must_be(pselect(0, NULL, NULL, NULL, &long_time, &none) == -1 && errno == EINTR && fired == 3);
     must_be(epoll_pwait(epoll, &event, 1, 50000, &none) == -1 && errno == EINTR && fired == 4);
+    must_be(sigsuspend(&others) == -1 && errno == EINTR && fired == 5);
     close(epoll);
     return NULL;
 }
@@ -167,7 +170,7 @@ static void suspended(void)
     must_be(sigemptyset(&set) == 0 && sigaddset(&set, SIGALRM) == 0);
     must(pthread_sigmask(SIG_BLOCK, &set, NULL));
     must(pthread_create(&id, NULL, suspending, NULL));
-    for (int round = 1; round <= 4; round++) {
+    for (int round = 1; round <= 5; round++) {
         must(pthread_kill(id, SIGALRM));
         while (fired != round)
             usleep(1000);

@@ -89,3 +89,34 @@ fn gdb_stops_where_a_replay_stands_still() {
         assert!(debugged.stdout.contains(shown), "{}", debugged.stdout);
     }
 }
+
+/// A child that does nothing behind its last event but to end; or to crash.
+const CRASHES: &str = r#"
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void cleanup(void *nowhere) { if (CRASHES) *(volatile int *)nowhere = 1; _exit(0); }
+int main(void) {
+    int status;
+    if (fork() == 0) {
+        pthread_cleanup_push(cleanup, 0);
+        pthread_cancel(pthread_self());
+        pthread_testcancel();
+        pthread_cleanup_pop(0);
+    }
+    wait(&status);
+    return status != 0;
+}
+"#;
+
+#[test]
+fn a_child_that_crashes_where_the_recorded_one_ended_is_a_divergence() {
+    let desk = Desk::new();
+    desk.build("child", &format!("#define CRASHES 0\n{CRASHES}"));
+    assert_eq!(desk.relive(["record", "-q", "--environment", "./child"]).status, Some(0));
+    assert_eq!(desk.relive(["replay"]).status, Some(0));
+    desk.build("child", &format!("#define CRASHES 1\n{CRASHES}"));
+    let replayed = desk.relive(["replay", "--allow-rebuilt"]);
+    assert_eq!(replayed.status, Some(125), "{}", replayed.stderr);
+    assert!(replayed.stderr.contains("it was killed by SIGSEGV, which it was not then"), "{}", replayed.stderr);
+}

@@ -21,6 +21,9 @@ use relive_sys::{front, trampoline};
 /// Offset of `__wrefs` in glibc's `pthread_cond_t`; bit 0 says that it is shared between processes.
 const WREFS: usize = 36;
 
+/// Slot of [`Frame::scratch`]: the wait fails, and is no event.
+const FAILS: usize = 1;
+
 fn cell(condition: Object) -> &'static Cell {
     // SAFETY: the program passed a condition variable of 48 bytes.
     let shared = unsafe { condition.cast::<u8>().add(WREFS).cast::<u32>().read_volatile() } & 1 != 0;
@@ -32,6 +35,11 @@ pub(crate) unsafe fn before_wait(frame: *mut Frame, real: &real::Real) -> usize 
     // SAFETY: the trampoline's frame, and objects that the program passed.
     unsafe {
         let (condition, m) = ((*frame).args[0] as Object, (*frame).args[1] as *mut Mutex);
+        (*frame).scratch[FAILS] = usize::from(mode() != Mode::Off && !Mutex::may_unlock(m));
+        if (*frame).scratch[FAILS] != 0 {
+            // A mutex that tells that it is not the thread's: it fails at once, and alike in a replay.
+            return real.address();
+        }
         match mode() {
             Mode::Off => {
                 cancel::enter(frame, unwound);
@@ -44,14 +52,11 @@ pub(crate) unsafe fn before_wait(frame: *mut Frame, real: &real::Real) -> usize 
             }
             Mode::Replay => {
                 let place = (*frame).place;
-                let released = mutex::release(m, Kind::WaitRelease, place, || real::mutex_unlock(m.cast())) == 0;
+                mutex::release(m, Kind::WaitRelease, place, || real::mutex_unlock(m.cast()));
                 let cancelled = cancel::enter(frame, unwound);
                 replay::enter(Kind::Wake, place);
                 let result = replay::value().map_or(0, |v| v as c_int);
-                // One that is somebody else's, and tells of it, was not waited with.
-                if released {
-                    mutex::replay_retake(m, Kind::Wake, place);
-                }
+                mutex::replay_retake(m, Kind::Wake, result, place);
                 replay::leave(Kind::Wake, &[Mutex::cell(m), cell(condition)], false);
                 (*frame).result = result as u32 as usize;
                 if cancelled { cancel::strike(place) } else { 0 }
@@ -65,11 +70,15 @@ pub(crate) unsafe extern "C" fn after_wait(frame: *mut Frame) -> usize {
     unsafe {
         cancel::leave(frame);
         let result = (*frame).result as c_int;
-        if mode() == Mode::Record {
+        if mode() == Mode::Record && (*frame).scratch[FAILS] == 0 {
+            let m = (*frame).args[1] as *mut Mutex;
+            if result == mutex::EOWNERDEAD {
+                mutex::join_dead_owner(m);
+            }
             if result != 0 {
                 record::result(result as i64);
             }
-            mutex::record_wake((*frame).args[1] as *mut Mutex, cell((*frame).args[0] as Object));
+            mutex::record_wake(m, cell((*frame).args[0] as Object));
         }
         (*frame).result
     }

@@ -81,7 +81,7 @@ impl Mutex {
     }
 
     /// Whether the unlock of this mutex by the calling thread will succeed.
-    fn may_unlock(m: *mut Mutex) -> bool {
+    pub(crate) fn may_unlock(m: *mut Mutex) -> bool {
         let bits = Self::kind_bits(m);
         bits & (TYPE_BITS | ROBUST | PRIORITY_INHERIT) == 0 || bits & TYPE_BITS == 3 || Self::is_own(m)
     }
@@ -138,7 +138,7 @@ fn note_owner(m: *mut Mutex) {
 }
 
 /// Everything that the dead owner did comes before its lock is taken over.
-fn join_dead_owner(m: *mut Mutex) {
+pub(crate) fn join_dead_owner(m: *mut Mutex) {
     let last = Mutex::cell(m).last.load(core::sync::atomic::Ordering::Relaxed);
     let Some((owner, _)) = object::unpack(last) else { return };
     // An owner in another process is not in the registry; how far that process came is the session's to know.
@@ -160,17 +160,7 @@ unsafe fn replay_acquire(m: *mut Mutex, place: usize) -> c_int {
     }
     let result = replay::value().map_or(0, |v| v as c_int);
     // SAFETY: the program passed a mutex.
-    let met = unsafe {
-        if result == EOWNERDEAD {
-            // The dead owner's kernel thread may not be gone yet.
-            real::mutex_lock(m.cast())
-        } else {
-            real::mutex_trylock(m.cast())
-        }
-    };
-    if met == EBUSY {
-        replay::busy(Kind::Lock, place, m as usize);
-    }
+    let met = unsafe { take_free(m, Kind::Lock, result, place) };
     if met != result {
         replay::failed(Kind::Lock, place, result as i64, met as i64);
     }
@@ -181,13 +171,27 @@ unsafe fn replay_acquire(m: *mut Mutex, place: usize) -> c_int {
     result
 }
 
-/// Takes `m` again after a condition wait, in a replay, without completing the event.
-pub(crate) unsafe fn replay_retake(m: *mut Mutex, kind: Kind, place: usize) -> c_int {
+/// Takes a mutex that the turn implies to be free, or left by an owner that died, as `result` says.
+unsafe fn take_free(m: *mut Mutex, kind: Kind, result: c_int, place: usize) -> c_int {
     // SAFETY: the program passed a mutex.
-    let met = unsafe { real::mutex_trylock(m.cast()) };
+    let met = unsafe {
+        if result == EOWNERDEAD {
+            // The dead owner's kernel thread may not be gone yet.
+            real::mutex_lock(m.cast())
+        } else {
+            real::mutex_trylock(m.cast())
+        }
+    };
     if met == EBUSY {
         replay::busy(kind, place, m as usize);
     }
+    met
+}
+
+/// Takes `m` again after a condition wait that returned `result`, in a replay, without completing the event.
+pub(crate) unsafe fn replay_retake(m: *mut Mutex, kind: Kind, result: c_int, place: usize) -> c_int {
+    // SAFETY: the program passed a mutex.
+    let met = unsafe { take_free(m, kind, result, place) };
     if Mutex::is_robust(m) {
         races::robust(Mutex::cell(m), true);
     }
