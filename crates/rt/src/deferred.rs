@@ -64,6 +64,8 @@ pub struct Deferred {
     pub strike: Option<usize>,
     /// Where the last one struck while the thread computed, and the stack pointer there: it goes back to it.
     pub struck: [usize; 2],
+    /// The thread makes a process, with a lock held that its handler might want to take: none runs meanwhile.
+    pub makes_process: bool,
 }
 
 impl Deferred {
@@ -78,6 +80,7 @@ impl Deferred {
         restarts: false,
         strike: None,
         struck: [0; 2],
+        makes_process: false,
     };
 
     /// Whether this is the signal that [`deliver_pending`] or [`replay`] has just sent.
@@ -108,7 +111,7 @@ pub fn arrived(thread: &mut Thread, info: &mut Info, context: &mut Context, now:
     if info.code == SI_TIMER && info.value == cookie(thread) {
         return patience_ended(thread, info, context, inside);
     }
-    if now {
+    if now && !thread.signals.makes_process {
         note(thread, info);
         return Arrival::Run;
     }
@@ -193,7 +196,7 @@ fn patience_ended(thread: &mut Thread, info: &mut Info, context: &Context, insid
     let Some(waiting) = thread.signals.pending.iter_mut().find(|p| p.is_some_and(|p| p.number == number)) else {
         return Arrival::Leave;
     };
-    if inside {
+    if inside || thread.signals.makes_process {
         attention::raise(attention::SIGNAL);
         if let Some(timer) = thread.signals.timer {
             timer.set(PATIENCE_MS);
@@ -232,7 +235,8 @@ pub fn hold(thread: &mut Thread) {
 #[cold]
 #[inline(never)]
 pub fn deliver_pending(thread: &mut Thread) {
-    if thread.signals.sending.is_some() || thread.signals.held_at == thread.events() + 1 {
+    let signals = &thread.signals;
+    if signals.sending.is_some() || signals.makes_process || signals.held_at == thread.events() + 1 {
         return;
     }
     attention::clear(attention::SIGNAL);

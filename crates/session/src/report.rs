@@ -114,7 +114,10 @@ impl<'a> Scene<'a> {
             ),
             cause::KILLED => {
                 let signal = signals::name(found as i32);
-                (format!("after event {event} of {total}: it was killed by {signal}, which it was not then"), NOT_RECORDED)
+                (
+                    format!("after event {event} of {total}: it was killed by {signal}, which it was not then"),
+                    NOT_RECORDED,
+                )
             }
             cause::SHARED => (
                 format!("event {number} of {total}: it shares writable memory with the processes that it makes"),

@@ -71,6 +71,7 @@ unsafe fn start_up(strings: Strings) {
         crate::heap::take_over();
         crate::rseq::give_up();
     }
+    crate::processes::arrange();
     if translate {
         // SAFETY: start-up: one thread.
         unsafe { translation::begin(environment::is_on()) };

@@ -45,6 +45,18 @@ fn forked(place: usize, effect: impl FnOnce() -> c_int) -> c_int {
     pid
 }
 
+/// A child comes after what the handlers of `pthread_atfork` do before it is made. Registered first, ours runs last of them;
+/// where the environment is recorded, the system call says it.
+pub(crate) fn arrange() {
+    extern "C" fn prepare() {
+        process::about_to_fork();
+    }
+    if mode() == Mode::Record && !calls::is_on() {
+        // SAFETY: a handler that keeps to what one may do, of a library that stays.
+        unsafe { call::register_at_fork(prepare as *const () as usize, 0, 0, 0) };
+    }
+}
+
 macro_rules! forks {
     ($($name:ident, $arity:tt, $front:ident, $real:ident($($arg:ident: $ty:ty),*);)*) => {$(
         front!(#[doc = concat!("`", stringify!($name), "`")] $name, $arity, $front);

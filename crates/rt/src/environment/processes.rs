@@ -33,7 +33,7 @@ const CLONE_THREAD: usize = 0x1_0000;
 /// Held while a process is made.
 static FORKS: Ordered<()> = Ordered::new(Internal::Processes, ());
 
-/// One fork after the other.
+/// One fork after the other. In the child it returns, too.
 pub(super) fn in_turn<R>(fork: impl FnOnce() -> R) -> R {
     let turn = FORKS.enter();
     let result = fork();

@@ -63,8 +63,20 @@ pub fn unseen<R>(operation: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs a fork of libc's: its own locks, and the handlers that it runs, come in order.
+/// Runs a fork of libc's: its own locks, and the handlers of `pthread_atfork` that it runs, come in order. Handlers of signals
+/// wait: they may make processes, too. In the child it returns as well.
 pub fn in_turn_to_fork<R>(fork: impl FnOnce() -> R) -> R {
+    let makes_process = |now| {
+        if let Some(thread) = thread::current_if_known() {
+            thread.signals.makes_process = now;
+        }
+    };
+    let fork = || {
+        makes_process(true);
+        let result = fork();
+        makes_process(false);
+        result
+    };
     if is_on() { processes::in_turn(fork) } else { fork() }
 }
 

@@ -8,6 +8,7 @@ use core::ffi::{c_char, c_int};
 real! {
     fork = c"fork", fn() -> c_int;
     bare_fork = c"_Fork", fn() -> c_int;
+    register_at_fork = c"__register_atfork", fn(prepare: usize, parent: usize, child: usize, module: usize) -> c_int;
     daemon = c"daemon", fn(keep_directory: c_int, keep_streams: c_int) -> c_int;
     forkpty = c"forkpty", fn(primary: *mut c_int, name: *mut c_char, settings: Object, size: Object) -> c_int;
     execve = c"execve", fn(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
