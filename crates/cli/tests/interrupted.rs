@@ -91,7 +91,7 @@ fn gdb_stops_where_a_replay_stands_still() {
 }
 
 /// A child that does nothing behind its last event but to end; or to crash.
-const CRASHES: &str = r#"
+const CRASHES: &str = r"
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -107,7 +107,7 @@ int main(void) {
     wait(&status);
     return status != 0;
 }
-"#;
+";
 
 #[test]
 fn a_child_that_crashes_where_the_recorded_one_ended_is_a_divergence() {

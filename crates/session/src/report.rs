@@ -112,13 +112,7 @@ impl<'a> Scene<'a> {
                 format!("after event {event} of {total}: it writes other bytes to a file than in the recording"),
                 "another thread fills what it writes meanwhile, or a data race",
             ),
-            cause::KILLED => {
-                let signal = signals::name(found as i32);
-                (
-                    format!("after event {event} of {total}: it was killed by {signal}, which it was not then"),
-                    NOT_RECORDED,
-                )
-            }
+            cause::KILLED => (crashed(event, total, found), NOT_RECORDED),
             cause::SHARED => (
                 format!("event {number} of {total}: it shares writable memory with the processes that it makes"),
                 "none: such a process can't be replayed alone; leave out --process",
@@ -285,6 +279,12 @@ impl<'a> Scene<'a> {
 
 fn kind_name(code: u32) -> &'static str {
     Kind::from_code(code as u8).map_or("an operation", Kind::name)
+}
+
+/// What a process did that the recording has end by itself.
+fn crashed(event: u64, total: u64, signal: u64) -> String {
+    let signal = signals::name(signal as i32);
+    format!("after event {event} of {total}: it was killed by {signal}, which it was not then")
 }
 
 fn describe(outcome: Outcome) -> String {

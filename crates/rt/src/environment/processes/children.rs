@@ -146,8 +146,10 @@ fn take(recorded: u32, change: Change, keeps: usize) {
         }
         end(present, SIGKILL);
     }
-    if change == Change::Exited {
-        crashed(present).into_iter().for_each(|signal| report_crash(recorded, signal));
+    if change == Change::Exited
+        && let Some(signal) = crashed(present)
+    {
+        report_crash(recorded, signal);
     }
     wait(present, WEXITED | keeps);
     replay::set_blocked(false, 0);
