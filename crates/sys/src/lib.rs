@@ -42,6 +42,7 @@ pub mod lookup;
 pub mod maps;
 #[cfg(not(loom))]
 pub mod outside;
+#[cfg(not(loom))]
 pub mod own_data;
 #[cfg(not(loom))]
 pub mod passage;
