@@ -25,7 +25,7 @@ use relive_trace::control::flag;
 /// Large enough for `struct dl_find_object`, whose content is of no interest here.
 type Found = [usize; 16];
 
-pub(crate) mod real {
+mod real {
     use super::Found;
     use core::ffi::c_int;
 

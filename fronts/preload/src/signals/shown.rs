@@ -4,13 +4,7 @@
 //! our code. The handler runs on the program's stack, as it does natively, and finds both there: the signal as it is, and
 //! of the context the thread at the operation that it was in, called from the program. What the handler changes of the
 //! mask is the thread's; of the rest a return goes by what the kernel laid.
-//!
-//! What lies below is cleared, as far as the kernel would have laid its frame there: in a recording the signal may have
-//! struck before, and been put off, and have left one. A collector looks through the handler's frames, and where they have
-//! gaps it would see that.
 
-use crate::loader::real;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_sys::aside::{self, Left};
 use relive_sys::signal::{Context, Info};
 use relive_sys::trampoline::{Frame, SHOWN_BYTES};
@@ -49,10 +43,6 @@ pub(super) unsafe fn show(frame: *mut Frame, top: usize, left: usize) {
         }
         let shown = place(frame);
         let real = context as *mut Context;
-        clear(shown.wrapping_add(1).addr(), left - Left::BELOW);
-        // This very function left it there.
-        let here = aside::left_at().unwrap_or(frame.addr());
-        clear(left - RED_ZONE - frame_of_kernel(), here - Left::BELOW);
         shown.write(Shown {
             info: (info as *const Info).read(),
             context: (*real).of_caller(left, &Left::at(left)),
@@ -61,34 +51,6 @@ pub(super) unsafe fn show(frame: *mut Frame, top: usize, left: usize) {
         });
         let (info, context) = ((&raw const (*shown).info).addr(), (&raw const (*shown).context).addr());
         (*frame).args = [(*frame).args[0], info, context, 0, 0, 0];
-    }
-}
-
-/// What a function may use below the stack pointer: the kernel's frame lies below that.
-const RED_ZONE: usize = 128;
-
-/// Bytes of a signal's frame on this processor (`AT_MINSIGSTKSZ`).
-fn frame_of_kernel() -> usize {
-    const AT_MINSIGSTKSZ: usize = 51;
-    const LEAST: usize = 2048;
-    static BYTES: AtomicUsize = AtomicUsize::new(0);
-    match BYTES.load(Ordering::Relaxed) {
-        0 => {
-            // SAFETY: libc looks through what the kernel handed over.
-            let known = unsafe { real::auxiliary(AT_MINSIGSTKSZ) }.max(LEAST);
-            BYTES.store(known, Ordering::Relaxed);
-            known
-        }
-        known => known,
-    }
-}
-
-/// # Safety
-/// Nothing between the two addresses may be in use.
-unsafe fn clear(from: usize, to: usize) {
-    if from < to {
-        // SAFETY: the caller's promise.
-        unsafe { (from as *mut u8).write_bytes(0, to - from) };
     }
 }
 
