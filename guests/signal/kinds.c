@@ -233,7 +233,31 @@ static void children(void)
     fired = fired > 0;
 }
 
-// spin|queue|fault|ask|itself|interrupted|waited|children|suspended|held|killed|aborted
+enum { DEEP = 400 };
+
+static void on_deep(int number)
+{
+    if (++fired < DEEP)
+        must(pthread_kill(pthread_self(), number));
+}
+
+static void *deepen(void *argument)
+{
+    must(pthread_kill(pthread_self(), SIGALRM));
+    must_be(fired == DEEP);
+    return argument;
+}
+
+// Handlers within handlers, each in an operation of the one before.
+static void deep(void)
+{
+    pthread_t id;
+    installed(SIGALRM, on_deep, SA_NODEFER);
+    must(pthread_create(&id, NULL, deepen, NULL));
+    must(pthread_join(id, NULL));
+}
+
+// spin|queue|fault|ask|itself|interrupted|waited|children|suspended|held|deep|killed|aborted
 int main(int argc, char **argv)
 {
     const char *how = word(argc, argv, 1, "ask");
@@ -244,7 +268,7 @@ int main(int argc, char **argv)
                  {"ask", ask},       {"itself", itself}, {"interrupted", interrupted},
                  {"waited", waited}, {"children", children},
                  {"suspended", suspended},
-                 {"held", held}};
+                 {"held", held},     {"deep", deep}};
     for (unsigned row = 0; row < sizeof table / sizeof *table; row++) {
         if (is(how, table[row].name))
             table[row].run();

@@ -68,6 +68,31 @@ pub fn bounds(pointer: usize) -> Option<[usize; 2]> {
     left_at().filter(|_| pointer < top && holds(top, pointer)).map(|left| [top, left])
 }
 
+/// A handler of the program's is about to run that struck the thread aside: what is left of that stack is for what the handler
+/// does there. The kernel lays a frame on it for each handler that strikes another one's operation, and nobody says how many do:
+/// where little is left, they go on on another stack, which the first word of this one names from then on.
+pub fn deepen() {
+    const ENOUGH: usize = 64 << 10;
+    let top = tls::get::<{ tls::TOP }>();
+    if top == 0 {
+        return;
+    }
+    let start = (top - 1) & !(BYTES - 1);
+    if top - start >= ENOUGH {
+        return;
+    }
+    let next = start as *mut usize;
+    // SAFETY: the lowest word of the thread's own stack, to which nothing comes down.
+    unsafe {
+        if next.read() == 0 {
+            next.write(allocate().unwrap_or(0));
+        }
+        if next.read() != 0 {
+            give(next.read());
+        }
+    }
+}
+
 /// The calling thread leaves a handler by a jump to the program's stack: its stack ends where it did when that began, and is
 /// not in use.
 pub fn left_handler(top: usize) {

@@ -82,6 +82,7 @@ unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
             tls::set::<{ tls::FRAMES }>(0);
         }
         shown::show(frame, (*frame).scratch[ASIDE], (*frame).scratch[LEFT]);
+        aside::deepen();
         (*frame).watch(nothing);
         wanted.handler.load(Ordering::Acquire)
     }
