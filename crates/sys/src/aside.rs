@@ -68,9 +68,10 @@ pub fn bounds(pointer: usize) -> Option<[usize; 2]> {
     left_at().filter(|_| pointer < top && holds(top, pointer)).map(|left| [top, left])
 }
 
-/// A handler of the program's is about to run that struck the thread aside: what is left of that stack is for what the handler
-/// does there. The kernel lays a frame on it for each handler that strikes another one's operation, and nobody says how many do:
-/// where little is left, they go on on another stack, which the first word of this one names from then on.
+/// A handler of the program's is about to run: what is left of the stack aside is for what that does there. The kernel lays
+/// a frame on it for each handler that strikes another one's operation, and nobody says how many do: where little is left,
+/// the thread goes on on another stack, which the first word of this one names from then on. The end of the handler, or
+/// [`left_handler`], gives the former back.
 pub fn deepen() {
     const ENOUGH: usize = 64 << 10;
     let top = tls::get::<{ tls::TOP }>();
@@ -113,16 +114,13 @@ pub struct Left {
 }
 
 impl Left {
-    /// Bytes of it below the place.
-    pub const BELOW: usize = size_of::<[usize; 5]>();
-
     /// What a thread left at a place.
     ///
     /// # Safety
     /// The place must be one that [`left_at`] says or said, whose thread is aside still.
     pub unsafe fn at(place: usize) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { ((place - Self::BELOW) as *const Self).read() }
+        unsafe { ((place - core::mem::offset_of!(Self, frame)) as *const Self).read() }
     }
 }
 

@@ -34,9 +34,8 @@ pub(super) const fn is_changed_by(number: usize) -> bool {
 
 /// Changes who the process is, with libc's function: the system call that this is, and what that returns.
 pub fn change(number: usize, arguments: [usize; 6], function: impl FnOnce() -> isize) -> isize {
-    let Some(thread) = thread::current_if_known().filter(|_| is_on() && runtime::mode() != Mode::Off) else {
-        return function();
-    };
+    let taking_part = |thread: &&mut Thread| is_on() && runtime::mode() != Mode::Off && !thread.unseen;
+    let Some(thread) = thread::current_if_known().filter(taking_part) else { return function() };
     if runtime::mode() == Mode::Replay {
         // SAFETY: a call that writes nothing.
         return unsafe { call(number, arguments) };

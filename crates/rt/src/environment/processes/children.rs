@@ -146,24 +146,20 @@ fn take(recorded: u32, change: Change, keeps: usize) {
         }
         end(present, SIGKILL);
     }
-    if change == Change::Exited
-        && let Some(signal) = crashed(present)
-    {
+    let told = told_by_wait(present, WEXITED | keeps);
+    if let (Change::Exited, Some(signal)) = (change, told.ok().and_then(crash)) {
         report_crash(recorded, signal);
     }
-    wait(present, WEXITED | keeps);
     replay::set_blocked(false, 0);
     if keeps == 0 {
         forget(recorded);
     }
 }
 
-/// Waits for a child that ended by itself in the recording, which stays to be taken: the signal, if it crashed. Nobody sends
-/// it one of those in a replay.
-fn crashed(present: u32) -> Option<u32> {
+/// The signal, if a child crashed, as `waitid` tells it. Nobody sends it one of those in a replay.
+fn crash(told: [u32; 32]) -> Option<u32> {
     const CRASHES: [u32; 5] = [4, 6, 7, 8, 11];
-    let info = told_by_wait(present, WEXITED | WNOWAIT).ok()?;
-    let [code, status] = [info[2], info[6]];
+    let [code, status] = [told[2], told[6]];
     (code != CLD_EXITED && CRASHES.contains(&status)).then_some(status)
 }
 
