@@ -10,6 +10,7 @@ use desk::Desk;
 use std::collections::BTreeSet;
 
 const TICKETS: &str = include_str!("among_processes/tickets.c");
+const TOGETHER: &str = include_str!("among_processes/together.c");
 const FLAGS: &str = include_str!("among_processes/flags.c");
 const REPLAYS: usize = 3;
 
@@ -48,6 +49,16 @@ fn memory_that_children_inherit() {
 #[test]
 fn a_file_of_which_each_maps_another_part() {
     check_tickets("mapped");
+}
+
+#[test]
+fn files_that_all_map_at_the_same_moment() {
+    let desk = Desk::new();
+    desk.build("together", TOGETHER);
+    // One replay in five had two places for one of the files.
+    for _ in 0..5 {
+        check(&desk, false, &["./together"]);
+    }
 }
 
 #[test]

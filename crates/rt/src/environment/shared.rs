@@ -63,29 +63,31 @@ fn clock(identity: [u64; 2]) -> &'static Cell {
     in_session(FILES | hash >> 17)
 }
 
+/// What a place is known by: both words in one, because a place must be taken at once. Whoever is killed meanwhile leaves
+/// nothing half done, and nobody takes another place for the same file.
+fn key(identity: [u64; 2]) -> u64 {
+    identity.into_iter().fold(0, syscall::name_with)
+}
+
 /// The place of a file, if it has one.
 fn find(identity: [u64; 2]) -> Option<(usize, &'static SharedFile)> {
-    let has = |file: &SharedFile| [0, 1].map(|i| file.identity[i].load(Ordering::Acquire)) == identity;
-    runtime::session().files.iter().enumerate().find(|(_, file)| has(file))
+    let key = key(identity);
+    runtime::session().files.iter().enumerate().find(|(_, file)| file.key.load(Ordering::Acquire) == key)
 }
 
 /// The place of a file, a new one if it had none; `true` if it is new. `None` if there are too many.
 pub(super) fn place(identity: [u64; 2]) -> Option<(usize, &'static SharedFile, bool)> {
-    let files = &runtime::session().files;
-    loop {
-        if let Some((index, file)) = find(identity) {
-            return Some((index, file, false));
-        }
-        let (index, file) = files.iter().enumerate().find(|(_, file)| file.identity[1].load(Ordering::Acquire) == 0)?;
-        // The inode goes last, and says whose place it is; a device alone says nothing yet.
-        let taken = file.identity[1].compare_exchange(0, u64::MAX, Ordering::AcqRel, Ordering::Acquire);
+    let key = key(identity);
+    for (index, file) in runtime::session().files.iter().enumerate() {
+        let taken = file.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire);
         if taken.is_ok() {
-            file.identity[0].store(identity[0], Ordering::Release);
-            file.identity[1].store(identity[1], Ordering::Release);
-            return Some((index, file, true));
+            file.inode.store(identity[1], Ordering::Release);
         }
-        core::hint::spin_loop();
+        if taken.is_ok() || taken == Err(key) {
+            return Some((index, file, taken.is_ok()));
+        }
     }
+    None
 }
 
 /// Whether the process, or one that it comes from in this image, has asked for memory that it may write to and others see.

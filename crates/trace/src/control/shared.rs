@@ -32,8 +32,10 @@ pub struct SharedLine {
 #[derive(Debug)]
 #[repr(C)]
 pub struct SharedFile {
-    /// Device and inode; the inode is 0 while the place is free, and `u64::MAX` while it is being taken.
-    pub identity: [AtomicU64; 2],
+    /// Hash of what identifies the file; 0 free. Set once.
+    pub key: AtomicU64,
+    /// Its inode; 0 until whoever took the place has said it.
+    pub inode: AtomicU64,
     /// What lies before this offset, mappings have laid there (replay).
     pub laid: AtomicU64,
     /// 1 while somebody does.

@@ -37,7 +37,7 @@ pub(in crate::environment) struct Change([u64; 3]);
 /// Whether a call may change a file that is mapped to be shared: one is, and the call is of that kind.
 #[inline]
 pub(in crate::environment) fn is_possible(number: usize, arguments: &[usize; 6]) -> bool {
-    runtime::session().files[0].identity[1].load(Ordering::Relaxed) != 0 && is_change(number, arguments)
+    runtime::session().files[0].key.load(Ordering::Relaxed) != 0 && is_change(number, arguments)
 }
 
 fn is_change(number: usize, arguments: &[usize; 6]) -> bool {
@@ -145,9 +145,12 @@ fn clear(pool: u32, range: Range<u64>) {
 fn mapped(fd: u32) -> Option<[u64; 2]> {
     let [_, inode] = syscall::file_identity(fd)?;
     let files = &runtime::session().files;
-    let mut used = files.iter().map(|file| file.identity[1].load(Ordering::Relaxed)).take_while(|&inode| inode != 0);
+    let mut used = files.iter().take_while(|file| file.key.load(Ordering::Relaxed) != 0);
     // Nearly all are of other files, and need no second look.
-    used.any(|used| used == inode).then(|| identity(fd)).flatten().filter(|&identity| find(identity).is_some())
+    used.any(|file| file.inode.load(Ordering::Relaxed) == inode)
+        .then(|| identity(fd))
+        .flatten()
+        .filter(|&identity| find(identity).is_some())
 }
 
 /// The file of this name, to be asked about only.
