@@ -2,6 +2,7 @@
 // child is this program again, running threads; what it prints is read by the
 // thread that started it.
 #include "../transcript.h"
+#include <wchar.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -35,6 +36,7 @@ static void by_popen(int who)
     char command[5000];
     snprintf(command, sizeof command, "'%s' child", self);
     FILE *pipe = popen(command, "re");
+    must_be(fwide(pipe, 0) < 0);
     must_be(pipe != NULL);
     must_be(fgets(lines[who], sizeof lines[who], pipe) != NULL);
     int status = pclose(pipe);

@@ -287,6 +287,30 @@ pub unsafe extern "C" fn back() {
     )
 }
 
+/// The same for one whose result is a floating-point number.
+///
+/// # Safety
+/// As for [`through`].
+#[unsafe(naked)]
+pub unsafe extern "C" fn back_with_number() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_def_cfa rbp, 16",
+        ".cfi_offset rbp, -16",
+        "movq rax, xmm0",
+        returned!(),
+        cleared!(),
+        "movq xmm0, rax",
+        "xor eax, eax",
+        "xor edx, edx",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        outer = const tls::OUTER,
+    )
+}
+
 /// The same for one that has another way as well, which ends at [`at_hand`].
 ///
 /// # Safety

@@ -318,8 +318,8 @@ macro_rules! cleared_frame {
 /// Defines an exported function that hands its arguments on, with its return address as one more, aside
 /// ([`crate::aside`]); with `here` on the program's stack, because it calls functions of the program's.
 ///
-/// The number is how many arguments the function takes (0 to 5); the target takes one more `usize`. With `private` the
-/// function is not exported, and the arguments are all.
+/// The number is how many arguments the function takes (0 to 5); the target takes one more `usize`. Its result is of one word,
+/// with `number` a floating-point number. With `private` the function is not exported, and the arguments are all.
 #[macro_export]
 macro_rules! front {
     ($(#[$doc:meta])* $name:ident, 0, $target:path) => { $crate::front!(@aside $(#[$doc])* $name, "mov rdi, [rsp]", $target); };
@@ -328,6 +328,9 @@ macro_rules! front {
     ($(#[$doc:meta])* $name:ident, 3, $target:path) => { $crate::front!(@aside $(#[$doc])* $name, "mov rcx, [rsp]", $target); };
     ($(#[$doc:meta])* $name:ident, 4, $target:path) => { $crate::front!(@aside $(#[$doc])* $name, "mov r8, [rsp]", $target); };
     ($(#[$doc:meta])* $name:ident, 5, $target:path) => { $crate::front!(@aside $(#[$doc])* $name, "mov r9, [rsp]", $target); };
+    ($(#[$doc:meta])* number $name:ident, 0, $target:path) => {
+        $crate::front!(@aside $(#[$doc])* $name, "mov rdi, [rsp]", $target, back_with_number);
+    };
     ($(#[$doc:meta])* here $name:ident, 1, $target:path) => { $crate::front!(@here $(#[$doc])* $name, "mov rsi, [rsp]", $target); };
     (private $name:ident, $target:path) => {
         #[unsafe(naked)]
@@ -356,6 +359,9 @@ macro_rules! front {
         }
     };
     (@aside $(#[$doc:meta])* $name:ident, $load:literal, $target:path) => {
+        $crate::front!(@aside $(#[$doc])* $name, $load, $target, back);
+    };
+    (@aside $(#[$doc:meta])* $name:ident, $load:literal, $target:path, $back:ident) => {
         $(#[$doc])*
         ///
         /// # Safety
@@ -363,7 +369,7 @@ macro_rules! front {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
-            $crate::front!(@body $load, $target, $crate::aside::back)
+            $crate::front!(@body $load, $target, $crate::aside::$back)
         }
     };
     (@body $load:literal, $target:path, $back:path $(, $name:ident = $kind:tt $value:path)*) => {

@@ -142,6 +142,21 @@ macro_rules! calls {
     };
 }
 
+/// Apart, because its result is in another register.
+mod drand48 {
+    use super::DRAND48;
+
+    use super::{declare, front};
+
+    declare! { real = c"drand48", fn() -> f64; }
+    front!(/** `drand48` */ number drand48, 0, drawn);
+
+    unsafe extern "C" fn drawn(place: usize) -> f64 {
+        // SAFETY: forwarded.
+        DRAND48.call(place, || unsafe { real() })
+    }
+}
+
 type Text = *const c_char;
 
 calls! {
@@ -152,7 +167,6 @@ calls! {
     initstate, 3, RANDOM, c"initstate", initstate_front(seed: c_uint, state: Object, size: usize) -> Object;
     setstate, 1, RANDOM, c"setstate", setstate_front(state: Object) -> Object;
 
-    drand48, 0, DRAND48, c"drand48", drand48_front() -> f64;
     lrand48, 0, DRAND48, c"lrand48", lrand48_front() -> c_long;
     mrand48, 0, DRAND48, c"mrand48", mrand48_front() -> c_long;
     srand48, 1, DRAND48, c"srand48", srand48_front(seed: c_long);

@@ -22,6 +22,7 @@ real! {
     fcntl = c"fcntl", fn(fd: c_int, command: c_int, argument: c_int) -> c_int;
     close = c"close", fn(fd: c_int) -> c_int;
     fdopen = c"fdopen", fn(fd: c_int, how: *const c_char) -> Object;
+    fwide = c"fwide", fn(stream: Object, mode: c_int) -> c_int;
     fileno = c"fileno", fn(stream: Object) -> c_int;
     fclose = c"fclose", fn(stream: Object) -> c_int;
     actions_init = c"posix_spawn_file_actions_init", fn(actions: Object) -> c_int;

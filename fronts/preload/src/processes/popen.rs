@@ -70,6 +70,8 @@ unsafe extern "C" fn popen_front(command: *const c_char, how: *const c_char, pla
             call::close(theirs);
             return fail(error);
         }
+        // POSIX: what comes through a pipe to a shell are bytes.
+        call::fwide(stream, -1);
         let started = start(command, theirs, c_int::from(reads), place);
         call::close(theirs);
         if let Err(error) = started.and_then(|pid| keep(stream, pid)) {
