@@ -2,9 +2,9 @@
 // child is this program again, running threads; what it prints is read by the
 // thread that started it.
 #include "../transcript.h"
-#include <wchar.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <wchar.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct transcript transcript;
@@ -36,8 +36,8 @@ static void by_popen(int who)
     char command[5000];
     snprintf(command, sizeof command, "'%s' child", self);
     FILE *pipe = popen(command, "re");
-    must_be(fwide(pipe, 0) < 0);
     must_be(pipe != NULL);
+    must_be(fwide(pipe, 0) < 0);
     must_be(fgets(lines[who], sizeof lines[who], pipe) != NULL);
     int status = pclose(pipe);
     must_be(WIFEXITED(status) && WEXITSTATUS(status) == 3);

@@ -20,8 +20,8 @@
 //! A handler of the program's that interrupts our code runs on the program's stack,
 //! below where that left it ([`crate::trampoline!`] with `signal`): it may look where its
 //! stack is, and need much of it. What it does of its own goes aside below what
-//! was interrupted there. Whoever leaves it by `longjmp` gives that back
-//! ([`left_handler`]).
+//! was interrupted there, and on a further stack where little of it is left ([`deepen`]). Whoever
+//! leaves it by `longjmp` gives that back ([`left_handler`]).
 //!
 //! A stack is aligned to its size, so that a stack pointer tells whether it is in
 //! there. It lies below all stacks of the program, as a callee's frame is expected to.
@@ -265,6 +265,27 @@ pub unsafe extern "C-unwind" fn through() {
     )
 }
 
+/// The end of a front that went aside by itself: what is done before it leaves that stack, and what behind.
+macro_rules! back {
+    ($before:literal, $behind:literal) => {
+        core::arch::naked_asm!(
+            ".cfi_startproc",
+            ".cfi_def_cfa rbp, 16",
+            ".cfi_offset rbp, -16",
+            $before,
+            returned!(),
+            cleared!(),
+            $behind,
+            "xor edx, edx",
+            "pop rbp",
+            ".cfi_def_cfa rsp, 8",
+            "ret",
+            ".cfi_endproc",
+            outer = const tls::OUTER,
+        )
+    };
+}
+
 /// The end of a front that went aside by itself, see [`crate::front!`]: back to the program's stack, where its frame is, with a
 /// result of one word.
 ///
@@ -272,19 +293,7 @@ pub unsafe extern "C-unwind" fn through() {
 /// As for [`through`].
 #[unsafe(naked)]
 pub unsafe extern "C" fn back() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        ".cfi_def_cfa rbp, 16",
-        ".cfi_offset rbp, -16",
-        returned!(),
-        cleared!(),
-        "xor edx, edx",
-        "pop rbp",
-        ".cfi_def_cfa rsp, 8",
-        "ret",
-        ".cfi_endproc",
-        outer = const tls::OUTER,
-    )
+    back!("", "")
 }
 
 /// The same for one whose result is a floating-point number.
@@ -293,22 +302,7 @@ pub unsafe extern "C" fn back() {
 /// As for [`through`].
 #[unsafe(naked)]
 pub unsafe extern "C" fn back_with_number() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        ".cfi_def_cfa rbp, 16",
-        ".cfi_offset rbp, -16",
-        "movq rax, xmm0",
-        returned!(),
-        cleared!(),
-        "movq xmm0, rax",
-        "xor eax, eax",
-        "xor edx, edx",
-        "pop rbp",
-        ".cfi_def_cfa rsp, 8",
-        "ret",
-        ".cfi_endproc",
-        outer = const tls::OUTER,
-    )
+    back!("movq rax, xmm0", "movq xmm0, rax\nxor eax, eax")
 }
 
 /// The same for one that has another way as well, which ends at [`at_hand`].

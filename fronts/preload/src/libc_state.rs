@@ -144,15 +144,13 @@ macro_rules! calls {
 
 /// Apart, because its result is in another register.
 mod drand48 {
-    use super::DRAND48;
-
-    use super::{declare, front};
+    use super::{DRAND48, declare, front};
 
     declare! { real = c"drand48", fn() -> f64; }
     front!(/** `drand48` */ number drand48, 0, drawn);
 
     unsafe extern "C" fn drawn(place: usize) -> f64 {
-        // SAFETY: forwarded.
+        // SAFETY: forwarded; it takes nothing.
         DRAND48.call(place, || unsafe { real() })
     }
 }

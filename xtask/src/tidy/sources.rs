@@ -100,8 +100,9 @@ fn opens_with_attributes_then_docs(text: &str) -> bool {
 /// Whether code in `line` (not a comment or a string) opens an unsafe block or implementation.
 fn opens_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
-    ["{", "impl"].iter().any(|what| {
-        code.match_indices(&format!("unsafe {what}")).any(|(at, _)| code[..at].matches('"').count().is_multiple_of(2))
+    code.match_indices("unsafe ").any(|(at, word)| {
+        let is_code = code[..at].matches('"').count().is_multiple_of(2);
+        is_code && ["{", "impl"].iter().any(|what| code[at + word.len()..].starts_with(what))
     })
 }
 
