@@ -104,12 +104,18 @@ fn the_order_of_threads_with_many_objects_each_is_learnt() {
     }
 }
 
+/// The search in a recording that does not diverge: what threads of OpenMP's did not do in one lesson the next may have.
 fn search_team(flags: &[&str]) -> Run {
+    const DIVERGED: Option<i32> = Some(125);
+    const LESSONS_MAX: usize = 3;
     let desk = Desk::new();
     desk.build_with("team", TEAM, &[&["-fopenmp"], flags].concat());
-    let recorded = desk.relive(["record", "-q", "--environment", "--learn", "./team"]);
-    assert_eq!((recorded.status, &*recorded.stderr), (Some(0), ""));
-    desk.relive(["races"])
+    let mut lessons = (0..LESSONS_MAX).map(|_| {
+        let recorded = desk.relive(["record", "-q", "--environment", "--learn", "./team"]);
+        assert_eq!((recorded.status, &*recorded.stderr), (Some(0), ""));
+        desk.relive(["races"])
+    });
+    lessons.find(|search| search.status != DIVERGED).expect("a recording that replays")
 }
 
 #[test]

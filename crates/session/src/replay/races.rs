@@ -82,6 +82,16 @@ pub struct Hunt {
     pub(super) watched: Lines,
 }
 
+/// Where a replay left its recording, if it did.
+fn headline(ending: &Ending) -> Option<String> {
+    if let Ending::Diverged(report) = ending { Some(report.headline.clone()) } else { None }
+}
+
+/// Whether a replay came to the recording's end.
+fn whole(ending: &Ending) -> bool {
+    matches!(ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_))
+}
+
 /// So often a recording must replay, where the search decides whether another one is made.
 const ALONE: usize = 3;
 
@@ -107,7 +117,6 @@ impl Replayer {
     ) -> Result<Hunt, ReplayError> {
         self.instrument.learning = besides.ordering_first;
         self.instrument.flags |= flag::SILENT;
-        let folder = Scratch::new().map_err(ReplayError::Races)?;
         let times = if besides.ordering_first { ALONE } else { 1 };
         let alone = if besides.accesses { self.alone(times, tell)? } else { Alone::Unknown };
         match alone {
@@ -116,16 +125,34 @@ impl Replayer {
             Alone::Interrupted(signal) => return Ok(Hunt::nothing(signal)),
             Alone::Unknown | Alone::AsRecorded => {}
         }
+        let (hunt, is_partial) = self.search(options, besides, &alone, tell)?;
+        if !is_partial || !hunt.found.races.is_empty() {
+            return Ok(hunt);
+        }
+        // Whether such a replay goes as recorded is chance: the next first one may, as the second one did.
+        self.search(options, besides, &alone, tell).map(|(hunt, _)| hunt)
+    }
+
+    /// Both replays. `true` if the second one went further than the first, which had to find what the second one looks at.
+    fn search(
+        &mut self,
+        options: &Options,
+        besides: Besides,
+        alone: &Alone,
+        tell: &mut dyn FnMut(Pass),
+    ) -> Result<(Hunt, bool), ReplayError> {
+        let folder = Scratch::new().map_err(ReplayError::Races)?;
         let (first, told) = self.first(besides.segments, &folder, tell)?;
         let FirstTold { mut lines, mut missed, segments, untold, seen, .. } = told;
         if besides.ordering_first || matches!(alone, Alone::Diverges { .. }) {
             lines.hand_over(seen.handed());
         }
-        if !matches!(first.ending, Ending::Diverged(_)) {
+        let left_at = headline(&first.ending);
+        if left_at.is_none() {
             lines.open.clear();
         }
         // Where the replay went another way, it was stopped.
-        let complete = untold == 0 || matches!(first.ending, Ending::Diverged(_));
+        let complete = untold == 0 || left_at.is_some();
         if !complete {
             missed.push(RawUnobserved { what: UNTOLD.to_owned(), count: untold });
         }
@@ -139,7 +166,9 @@ impl Replayer {
         };
         let replays = matches!(alone, Alone::AsRecorded);
         let ordering = match ordering {
-            Some(hunt) if besides.ordering_first || hunt.interrupted.is_some() => return Ok(Hunt { replays, ..hunt }),
+            Some(hunt) if besides.ordering_first || hunt.interrupted.is_some() => {
+                return Ok((Hunt { replays, ..hunt }, false));
+            }
             other => other.map(|hunt| hunt.learnt),
         };
         let wanted = bytes > 0 || besides.accesses && !lines.variables.is_empty();
@@ -147,9 +176,9 @@ impl Replayer {
         if wanted && goes_on {
             (found, last) = self.watched(&folder, &mut watched, &found, options, bytes, tell)?;
         }
-        if let Ending::Diverged(report) = &last.ending {
-            found.diverged = Some(RawDivergence { thread: NO_THREAD, event: 0, what: report.headline.clone() });
-        }
+        let is_partial = left_at.is_some() && whole(&last.ending);
+        let left_at = headline(&last.ending).or(left_at);
+        found.diverged = left_at.map(|what| RawDivergence { thread: NO_THREAD, event: 0, what });
         found.threads = self.threads(&found.threads);
         let interrupted = if let Ending::Interrupted(signal) = last.ending { Some(signal) } else { None };
         let learnt = ordering
@@ -157,7 +186,7 @@ impl Replayer {
         // What replays as it is needs no more order, which would make later recordings slower.
         let learns = besides.ordering_first || matches!(alone, Alone::Diverges { .. });
         let (ordering, learnt) = (false, if learns { learnt } else { Learnt::default() });
-        Ok(Hunt { found, interrupted, learnt, ordering, replays, watched })
+        Ok((Hunt { found, interrupted, learnt, ordering, replays, watched }, is_partial))
     }
 
     /// The second replay, and again where debug information or the user says of racing bytes that they are atomic: what they order is
@@ -184,7 +213,7 @@ impl Replayer {
             let new = report.atomics.iter().fold(false, known);
             let known = |new, &instruction: &u64| lines.meant.insert(instruction) || new;
             let new = report.atomic_instructions.iter().fold(new, known);
-            if !new || !matches!(last.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_)) {
+            if !new || !whole(&last.ending) {
                 return Ok((found, last));
             }
         }

@@ -9,7 +9,7 @@
 //!
 //! Apart from the second pass, which knows nothing of how its lines were found.
 
-use super::{Lines, Pass, Scratch, files, segments};
+use super::{Lines, Pass, Scratch, files, segments, whole};
 use crate::replay::{Ending, ReplayError, Replayed, Replayer};
 use relive_findings::raw::{RawSegments, RawUnobserved};
 use relive_trace::control::flag;
@@ -46,7 +46,7 @@ impl Replayer {
     ) -> Result<(Replayed, FirstTold), ReplayError> {
         let (replayed, told) = self.sure(segments, folder, tell)?;
         let much = told.lines.racing.len() > FEW && !told.lines.variables.is_empty();
-        if !much || self.recording.manifest.level != Level::Atomics || !is_whole(&replayed) {
+        if !much || self.recording.manifest.level != Level::Atomics || !whole(&replayed.ending) {
             return Ok((replayed, told));
         }
         tell(Pass::Hands);
@@ -54,7 +54,7 @@ impl Replayer {
         folder.watch(&variables).map_err(ReplayError::Races)?;
         let again = self.pass(flag::RACES, folder.path(), 0, tell)?;
         let mut told_again = folder.first_told().map_err(ReplayError::Races)?;
-        if !is_whole(&again) {
+        if !whole(&again.ending) {
             let ended = if matches!(again.ending, Ending::Interrupted(_)) { again } else { replayed };
             return Ok((ended, told));
         }
@@ -111,11 +111,6 @@ impl Seen {
 
 /// Of so few lines that seem to race it does not matter whether they do.
 const FEW: usize = 8;
-
-/// Whether a replay came to the recording's end.
-fn is_whole(replayed: &Replayed) -> bool {
-    matches!(replayed.ending, Ending::AsRecorded(_) | Ending::RecordingEnds(_))
-}
 
 /// What is said of processes that began and did not tell of their ends.
 pub(super) const UNTOLD: &str = "what a process did last, which a signal ended before it could be told";
