@@ -67,6 +67,50 @@ static void *leaving(void *argument)
     return argument;
 }
 
+static void reads(void)
+{
+    calm += shared == 1; // race reads
+}
+
+// What runs the handler comes behind its registration, and no further.
+static void *writing_and_registering(void *argument)
+{
+    post(&up);
+    shared = 1;
+    must_be(atexit(reads) == 0);
+    for (;;)
+        pause();
+    return argument;
+}
+
+static void *registering_and_writing(void *argument)
+{
+    post(&up);
+    must_be(atexit(reads) == 0);
+    shared = 1; // race registering_and_writing
+    for (;;)
+        pause();
+    return argument;
+}
+
+// Long enough that the handler is there, without an order.
+static void beside(work how)
+{
+    detached(how);
+    await(&up);
+    must_be(usleep(300000) == 0);
+}
+
+static void registered(void)
+{
+    beside(writing_and_registering);
+}
+
+static void registered_early(void)
+{
+    beside(registering_and_writing);
+}
+
 // Main returns.
 static void returns(void)
 {
@@ -145,6 +189,8 @@ int main(int argc, char **argv)
         {"waiting", waiting},
         {"asleep", asleep},
         {"main_goes_on", main_goes_on},
+        {"registered", registered},
+        {"registered_early", registered_early},
     };
     must_be(sem_init(&up, 0, 0) == 0 && sem_init(&never, 0, 0) == 0);
     for (size_t at = 0; at < sizeof cases / sizeof *cases; at++)

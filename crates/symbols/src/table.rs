@@ -249,7 +249,7 @@ pub const GROUPS: &[Group] = &[
     group(Ordered, Libc, "which number a key gets depends on the order: one event", &[
         "pthread_key_create", "__pthread_key_create", "pthread_key_delete", "tss_create", "tss_delete",
     ]),
-    group(Ordered, Libc, "the order of registration is the order of the handlers: one event", &[
+    group(Ordered, Libc, "the order of registration is the order of the handlers: one event; exit chooses each in order with these", &[
         "__cxa_atexit", "on_exit", "__cxa_at_quick_exit",
     ]),
     group(Ordered, Libc, "the numbers a thread gets depend on who asked before: one event", &[

@@ -120,6 +120,8 @@ pub mod flag {
     pub const FILES: u32 = 1 << 28;
     /// `dlsym` and kin are in order with `dlopen`; see [`crate::layout::LOOK_UPS_SINCE`].
     pub const LOOK_UPS: u32 = 1 << 29;
+    /// `exit` is in order with registrations of handlers; see [`crate::layout::HANDLERS_SINCE`].
+    pub const HANDLERS: u32 = 1 << 30;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Nobody is to see what the program writes to its standard error.

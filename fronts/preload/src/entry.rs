@@ -3,6 +3,7 @@
 //! `main` is run through a trampoline so that returning from it is a call of our
 //! `exit`: libc calls its own directly.
 
+use crate::handlers;
 use crate::real;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -136,7 +137,10 @@ pub unsafe extern "C" fn __libc_start_main(
 ) -> c_int {
     MAIN.store(main, Ordering::Relaxed);
     // SAFETY: forwarded; our main runs the program's.
-    unsafe { real::libc_start_main(run_main as *const () as usize, count, arguments, init, fini, rtld_fini, stack_end) }
+    unsafe {
+        let loaders = handlers::in_place_of(rtld_fini);
+        real::libc_start_main(run_main as *const () as usize, count, arguments, init, fini, loaders, stack_end)
+    }
 }
 
 trampoline!(private run_main, before_main, after_main);
@@ -160,19 +164,8 @@ unsafe extern "C" fn after_main(frame: *mut Frame) -> usize {
         (*frame).unwatch();
         (*frame).result
     };
-    process::exiting(code as u32, 0);
+    handlers::main_returned(code as c_int);
     code
-}
-
-front!(
-    /// `exit`
-    here exit, 1, exit_front
-);
-
-unsafe extern "C" fn exit_front(code: c_int, place: usize) {
-    process::exiting(code as u32, place);
-    // SAFETY: forwarded; does not return.
-    unsafe { real::exit(code) }
 }
 
 front!(

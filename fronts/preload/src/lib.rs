@@ -22,6 +22,7 @@ mod entry;
 mod files;
 mod first_use;
 mod guard;
+mod handlers;
 mod heap;
 mod identity;
 mod jobs;

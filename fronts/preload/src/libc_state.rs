@@ -1,5 +1,5 @@
 //! State inside libc that all threads share behind an inner lock: random numbers,
-//! handlers at exit and at fork, keys, the environment, names of semaphores.
+//! handlers at fork, keys, the environment, names of semaphores.
 //!
 //! The calls neither block nor run the program's code, so each is one event with
 //! the real call inside. libc's own lock can't be held around event and call; one
@@ -117,7 +117,6 @@ impl State {
 
 static RANDOM: State = State::new(Internal::Random);
 static DRAND48: State = State::new(Internal::Drand48);
-static AT_EXIT: State = State::new(Internal::AtExit);
 static AT_FORK: State = State::new(Internal::Processes);
 static KEYS: State = State::new(Internal::Keys);
 static ENVIRONMENT: State = State::new(Internal::Environment);
@@ -170,10 +169,6 @@ calls! {
     srand48, 1, DRAND48, c"srand48", srand48_front(seed: c_long);
     seed48, 1, DRAND48, c"seed48", seed48_front(seed: Object) -> Object;
     lcong48, 1, DRAND48, c"lcong48", lcong48_front(parameters: Object);
-
-    __cxa_atexit, 3, AT_EXIT, c"__cxa_atexit", atexit_front(f: usize, argument: usize, module: usize) -> c_int;
-    on_exit, 2, AT_EXIT, c"on_exit", on_exit_front(f: usize, argument: usize) -> c_int;
-    __cxa_at_quick_exit, 2, AT_EXIT, c"__cxa_at_quick_exit", quick_front(f: usize, module: usize) -> c_int;
 
     __register_atfork, 4, AT_FORK, c"__register_atfork",
         atfork_front(prepare: usize, parent: usize, child: usize, module: usize) -> c_int;

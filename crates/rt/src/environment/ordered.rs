@@ -78,6 +78,16 @@ pub(super) fn event(cell: &Cell, hand: Hand, place: usize) {
     event_of(Kind::LibcCall, &[cell], Some(hand), place);
 }
 
+/// What the calling thread has done is there for who takes from `cell` later. With or without the environment.
+pub fn give_to(cell: &Cell) {
+    event(cell, Hand::Gives, 0);
+}
+
+/// The other end of [`give_to`].
+pub fn take_from(cell: &Cell) {
+    event(cell, Hand::Takes, 0);
+}
+
 /// Such an event of several objects, the first of which has its clock in a recording: the others are handed on with clocks
 /// that threads join. `hand` says which way it goes.
 #[inline(never)]

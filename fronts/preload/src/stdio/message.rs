@@ -20,7 +20,7 @@ pub(super) fn dies(call: &mut Operating) -> usize {
     }
     end(call);
     call.frame.args[0] = call.own[STATUS];
-    crate::entry::exit as *const () as usize
+    crate::handlers::exit as *const () as usize
 }
 
 /// `error` writes to `stdout` and `stderr` in one real call, outside the pairs of events on each. So its message is
@@ -66,7 +66,7 @@ pub(super) fn reports(call: &mut Operating) -> usize {
             end(call);
             free(call);
             call.frame.args[0] = call.own[STATUS];
-            if call.frame.args[0] as u32 == 0 { 0 } else { crate::entry::exit as *const () as usize }
+            if call.frame.args[0] as u32 == 0 { 0 } else { crate::handlers::exit as *const () as usize }
         }
     }
 }
