@@ -101,7 +101,7 @@ fn registration(place: usize, effect: impl FnOnce() -> c_int) -> c_int {
     let held = holds();
     let lock = || {
         if !held {
-            LOCK.acquire()
+            LOCK.acquire();
         }
     };
     let cell = internal(Internal::AtExit);
