@@ -43,7 +43,7 @@ use cursor::Cursor;
 use end::past_the_end_of_calls;
 pub use end::{busy, failed};
 use entering::Locks;
-pub use entering::{enter, enter_apart, enter_at, enter_holding, enter_told};
+pub use entering::{await_next, enter, enter_apart, enter_at, enter_holding, enter_told};
 use relive_order::{CheckHash, Kind};
 use relive_trace::control::{TurnSlot, cause, flag, turn as state};
 use relive_trace::record::{Record, instruction};

@@ -122,6 +122,10 @@ pub mod flag {
     pub const LOOK_UPS: u32 = 1 << 29;
     /// `exit` is in order with registrations of handlers; see [`crate::layout::HANDLERS_SINCE`].
     pub const HANDLERS: u32 = 1 << 30;
+    /// Forks are in order with streams that are opened; see [`crate::layout::FORKS_SINCE`].
+    pub const FORKS: u32 = 1 << 6;
+    /// Look-ups of users and the like are in order with `dlopen`; see [`crate::layout::MODULES_SINCE`].
+    pub const MODULES: u32 = 1 << 7;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Nobody is to see what the program writes to its standard error.

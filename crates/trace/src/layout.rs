@@ -43,12 +43,17 @@ pub const FILES_SINCE: u32 = 9;
 pub const LOOK_UPS_SINCE: u32 = 10;
 /// Since then each handler that `exit` runs comes behind what other threads registered before it was chosen.
 pub const HANDLERS_SINCE: u32 = 11;
+/// Since then look-ups of users and the like, for which libc opens modules, come behind libraries that others open, and before.
+pub const MODULES_SINCE: u32 = 11;
+/// Since then a fork beside other threads, with the environment recorded, comes behind streams that others opened, and before.
+pub const FORKS_SINCE: u32 = 11;
 /// Versions that a reader takes. Version 1 has no system calls, version 2 less order in them than
 /// [`ENVIRONMENT_SINCE`] says, version 3 no check values of what writes gave away,
 /// version 4 not what [`LOCKS_SINCE`] says, version 5 no level but the first, version 6 not what [`ATOMICS_TELL_SINCE`] says,
 /// version 7 not what [`HIGH_HEAP_SINCE`] does, version 8 not what [`NEAR_BREAK_SINCE`],
 /// [`LAPSES_SINCE`] and [`FILES_SINCE`] say, version 9 not where calls change files that are
-/// mapped, nor what [`LOOK_UPS_SINCE`] says, version 10 not what [`HANDLERS_SINCE`] does.
+/// mapped, nor what [`LOOK_UPS_SINCE`] says, version 10 not what
+/// [`HANDLERS_SINCE`], [`MODULES_SINCE`] and [`FORKS_SINCE`] say.
 pub const READABLE: RangeInclusive<u32> = 1..=FORMAT_VERSION;
 /// Unit of mapping and of growth, in bytes. A chunk never crosses a multiple of it.
 pub const WINDOW_BYTES: u64 = 1 << 20;

@@ -18,8 +18,10 @@ use crate::real::Real;
 use crate::variadic::{Call, entry, steps};
 use core::ffi::CStr;
 use relive_rt::object::Internal;
-use relive_rt::{Mode, environment};
+use relive_rt::runtime::has_flag;
+use relive_rt::{Mode, environment, mode};
 use relive_sys::trampoline::Frame;
+use relive_trace::control::flag;
 
 pub(crate) use settled::settle_before_threads;
 
@@ -35,11 +37,16 @@ enum Needs {
     TimeZone,
     /// Locales; libraries with conversions may be opened. A constructor may ask for a locale, so the loader comes first.
     Locales,
-    /// Tables of users, groups, services and the like.
+    /// Tables of users, groups, services and the like. libc opens the modules that answer for them, past our `dlopen`.
     Names,
-    /// Likewise of hosts, which may be asked for far away: users are not to wait for that.
+    /// Likewise of hosts, which may be asked for far away: neither users nor new threads are to wait for that.
     Hosts,
     Log,
+}
+
+/// Whether modules that libc opens come in turn with libraries that the program opens, and with new threads.
+fn opens_modules() -> bool {
+    mode() != Mode::Replay || has_flag(flag::MODULES)
 }
 
 impl Needs {
@@ -48,7 +55,7 @@ impl Needs {
         match self {
             Needs::TimeZone => [None, Some(&TIME_ZONE)],
             Needs::Locales => [Some(&LOADER), Some(&LOCALES)],
-            Needs::Names => [None, Some(&NAMES)],
+            Needs::Names => [Some(&LOADER).filter(|_| opens_modules()), Some(&NAMES)],
             Needs::Hosts => [None, Some(&HOSTS)],
             Needs::Log => [None, Some(&LOG)],
         }

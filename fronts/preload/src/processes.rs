@@ -16,15 +16,18 @@ mod system;
 mod target;
 
 use crate::real::{Object, errno, set_errno};
+use crate::stdio::list;
 use core::ffi::{c_char, c_int};
+use core::sync::atomic::{AtomicBool, Ordering};
 use environment::{Environment, Strings};
 use relive_order::Kind;
 use relive_rt::environment::alone::spawned_absent;
 use relive_rt::environment::{child_made, in_turn_to_fork, unseen};
 use relive_rt::link::Link;
-use relive_rt::{Mode, chunk, environment as calls, mode, process, record, replay, report, thread};
+use relive_rt::{Mode, chunk, environment as calls, mode, process, record, replay, report, runtime, thread};
 use relive_sys::syscall::number::EXECVE;
 use relive_sys::{aside, front};
+use relive_trace::control::flag;
 use relive_trace::layout::end;
 
 pub(crate) use environment::remember;
@@ -36,6 +39,9 @@ fn forked(place: usize, effect: impl FnOnce() -> c_int) -> c_int {
         process::before_fork(place);
         let pid = effect();
         let error = if pid < 0 { errno() } else { 0 };
+        if LOCKS_STREAMS.swap(false, Ordering::Relaxed) {
+            list::forked(pid == 0);
+        }
         process::after_fork(error, place);
         (pid, error)
     });
@@ -45,16 +51,29 @@ fn forked(place: usize, effect: impl FnOnce() -> c_int) -> c_int {
     pid
 }
 
-/// A child comes after what the handlers of `pthread_atfork` do before it is made. Registered first, ours runs last of them;
-/// where the environment is recorded, the system call says it.
+/// Whether the process is in a fork that holds the lock of the list of streams. Where that counts, forks come in turn.
+static LOCKS_STREAMS: AtomicBool = AtomicBool::new(false);
+
+/// A child comes after what the handlers of `pthread_atfork` do before it is made. Registered first, ours runs last of them,
+/// right before libc takes its own locks; where the environment is recorded, the system call says when the child is made, but
+/// other events stand before it.
 pub(crate) fn arrange() {
     extern "C" fn prepare() {
         process::about_to_fork();
     }
-    if mode() == Mode::Record && !calls::is_on() {
-        // SAFETY: a handler that keeps to what one may do, of a library that stays.
-        unsafe { call::register_at_fork(prepare as *const () as usize, 0, 0, 0) };
+    extern "C" fn prepare_streams() {
+        if list::forking() {
+            LOCKS_STREAMS.store(true, Ordering::Relaxed);
+        }
     }
+    let handler = match (mode(), calls::is_on()) {
+        (Mode::Record, false) => prepare as *const (),
+        (Mode::Record, true) => prepare_streams as *const (),
+        (Mode::Replay, true) if runtime::has_flag(flag::FORKS) => prepare_streams as *const (),
+        _ => return,
+    };
+    // SAFETY: a handler that keeps to what one may do, of a library that stays.
+    unsafe { call::register_at_fork(handler as usize, 0, 0, 0) };
 }
 
 macro_rules! forks {

@@ -120,6 +120,11 @@ pub(super) fn hold() -> impl Sized {
     (WHOLE.enter(), APART.lock())
 }
 
+/// Who has held it has had further events since, and whoever comes next comes behind those.
+pub(super) fn raise() {
+    WHOLE.raise();
+}
+
 /// Frees the lock in a fork child.
 ///
 /// # Safety

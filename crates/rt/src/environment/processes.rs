@@ -133,11 +133,15 @@ pub(super) unsafe fn create_directly(number: usize, arguments: &[usize; 6]) -> O
     }
 }
 
+/// The events that a fork has while libc holds locks of its own.
+pub const EVENTS_OF_FORK: usize = 2;
+
 unsafe fn fork(number: usize, arguments: &[usize; 6]) -> isize {
     alone::check_sharing();
-    // The child must find heap and memory whole, and as the recorded order says.
+    // The child must find heap and memory whole, and as the recorded order says: see `EVENTS_OF_FORK`.
     let heap = heap::hold();
     let space = memory::hold();
+    heap::raise();
     process::about_to_fork();
     // SAFETY: the caller's promise.
     let present = if alone::forks_absent() { -1 } else { unsafe { dispatch::program_call(number, arguments) } };

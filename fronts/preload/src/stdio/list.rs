@@ -15,6 +15,7 @@ use super::real;
 use super::stream::{self, File};
 use crate::libc_state::among_others;
 use relive_order::Kind;
+use relive_rt::environment::EVENTS_OF_FORK;
 use relive_rt::object::{Internal, internal};
 use relive_rt::{Mode, mode, record, replay};
 
@@ -131,6 +132,42 @@ pub(super) fn part(stream: File, place: usize) {
             real::list_unlock();
         }
     }
+}
+
+/// libc's fork is about to take the list's lock, and keeps it while it has events of its own: whoever opens a stream
+/// comes before those or behind them. Whether there are others, and [`forked`] is to follow.
+pub(crate) fn forking() -> bool {
+    match among_others() {
+        Mode::Off => return false,
+        Mode::Record => {
+            // SAFETY: a recursive lock of libc, given back in `forked`.
+            unsafe { real::list_lock() };
+            record::shared(&internal(Internal::Streams).clock, Kind::LibcCall);
+        }
+        Mode::Replay => {
+            replay::enter(Kind::LibcCall, 0);
+            replay::leave(Kind::LibcCall, &[internal(Internal::Streams)], false);
+            // libc's own streams come and go at moments that nobody knows. None of them may have to wait for this fork while
+            // the fork waits for its thread.
+            replay::await_next(EVENTS_OF_FORK);
+        }
+    }
+    true
+}
+
+/// It has given the lock back, or is in the child.
+pub(crate) fn forked(is_child: bool) {
+    if mode() != Mode::Record {
+        return;
+    }
+    if is_child {
+        // libc does so, too, unless it takes the parent for one that has a single thread.
+        // SAFETY: there is one thread, and it holds the lock for `forking` if anybody does.
+        return unsafe { real::list_reset() };
+    }
+    record::raise(&internal(Internal::Streams).clock);
+    // SAFETY: taken in `forking`.
+    unsafe { real::list_unlock() };
 }
 
 /// Starts going through the list. The result is for [`leave`].

@@ -14,6 +14,7 @@ real! {
     pending = c"__fpending", fn(stream: File) -> usize;
     list_lock = c"_IO_list_lock", fn();
     list_unlock = c"_IO_list_unlock", fn();
+    list_reset = c"_IO_list_resetlock", fn();
     iterate = c"_IO_iter_begin", fn() -> File;
     iterate_next = c"_IO_iter_next", fn(stream: File) -> File;
     link = c"_IO_link_in", fn(stream: File);
