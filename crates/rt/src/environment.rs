@@ -63,7 +63,6 @@ mod written;
 pub use images::{Bare, Obstacle, library, on_bare_exec, records_attempts};
 pub use itself::file_behind;
 pub use ordered::{give_to, take_from};
-pub use processes::EVENTS_OF_FORK;
 pub use unseen::{child_made, in_turn_to_fork, unseen};
 
 use crate::replay::calls as replayed;

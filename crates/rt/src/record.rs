@@ -163,6 +163,13 @@ pub fn shared_quietly(clock: &AtomicU64, kind: Kind) {
     }
 }
 
+/// The same for an event that joins `also`, too.
+pub fn shared_quietly_joining(clock: &AtomicU64, also: u64, kind: Kind) {
+    let Some(thread) = quiet_recorder(also) else { return };
+    thread.join_clock(also);
+    shared_quietly(clock, kind);
+}
+
 /// An event that joins `also` and touches `cell`: a wake-up (mutex and condition), a writer (readers and writers).
 pub fn shared_joining(cell: &AtomicU64, also: u64, kind: Kind) {
     let Some(thread) = recorder(also) else { return };

@@ -5,7 +5,8 @@
 //! free, which no recording holds. So `malloc` and kin are ours where the
 //! environment is recorded.
 
-use super::ordered::Ordered;
+use super::memory;
+use super::ordered::{self, Ordered};
 use super::stacks::Stacks;
 use crate::arena;
 use crate::object::Internal;
@@ -115,14 +116,10 @@ pub(super) fn with<R>(operation: impl FnOnce(&mut Whole) -> R) -> R {
     })
 }
 
-/// Keeps others out of the shared part, from a place in the recorded order on.
-pub(super) fn hold() -> impl Sized {
-    (WHOLE.enter(), APART.lock())
-}
-
-/// Who has held it has had further events since, and whoever comes next comes behind those.
-pub(super) fn raise() {
-    WHOLE.raise();
+/// Keeps others out of the shared part and of the address space, from a place in the recorded order on: a fork child must
+/// find them whole, and as that order says.
+pub(super) fn hold_with_memory() -> impl Sized {
+    (ordered::hold_both(&WHOLE, memory::shared()), APART.lock())
 }
 
 /// Frees the lock in a fork child.

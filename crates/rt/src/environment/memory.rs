@@ -64,9 +64,9 @@ pub(super) fn start(handover: &Handover) {
     SPACE.in_any_order().take_over(handover);
 }
 
-/// Nobody maps or unmaps while the result is held: a fork child must find the memory that the recorded order says.
-pub(super) fn hold() -> Guard<'static, Space> {
-    SPACE.enter()
+/// The address space, for who holds more besides.
+pub(super) fn shared() -> &'static Ordered<Space> {
+    &SPACE
 }
 
 /// The address space alone: who holds it sees to the event.

@@ -9,8 +9,10 @@ use super::carried::Hand;
 use crate::object::{Cell, Internal, internal};
 use crate::runtime::{self, Mode};
 use crate::{process, record, replay, thread};
+use core::sync::atomic::Ordering;
 use relive_order::Kind;
 use relive_sys::lock::{Guard, Lock};
+use relive_trace::control::flag;
 
 /// A value that threads use in the recorded order.
 #[derive(Debug)]
@@ -70,6 +72,30 @@ impl<T> Ordered<T> {
     pub(super) unsafe fn reset_after_fork(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.lock.reset_after_fork() };
+    }
+}
+
+/// Takes two locks with one event on both: between two events some other thread's may stand.
+pub(super) fn hold_both<A, B>(
+    first: &'static Ordered<A>,
+    second: &'static Ordered<B>,
+) -> (Guard<'static, A>, Guard<'static, B>) {
+    let cells = [internal(first.object), internal(second.object)];
+    match among_others() {
+        Mode::Off => (first.lock.lock(), second.lock.lock()),
+        Mode::Record => {
+            let held = (first.lock.lock(), second.lock.lock());
+            record::shared_quietly_joining(&cells[0].clock, cells[1].clock.load(Ordering::Acquire), Kind::LibcCall);
+            record::raise(&cells[1].clock);
+            held
+        }
+        Mode::Replay if !runtime::has_flag(flag::FORKS) => (first.enter(), second.enter()),
+        Mode::Replay => {
+            replay::enter_apart(Kind::LibcCall, 0);
+            let held = (first.lock.lock(), second.lock.lock());
+            replay::leave(Kind::LibcCall, &cells, false);
+            held
+        }
     }
 }
 

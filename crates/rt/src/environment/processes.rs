@@ -6,7 +6,7 @@
 mod children;
 
 use super::ordered::Ordered;
-use super::{Trapped, alone, heap, images, memory, own_id, system_v};
+use super::{Trapped, alone, heap, images, own_id, system_v};
 use crate::object::Internal;
 use crate::process::{Child, Creation};
 use crate::replay::calls as replayed;
@@ -133,19 +133,14 @@ pub(super) unsafe fn create_directly(number: usize, arguments: &[usize; 6]) -> O
     }
 }
 
-/// The events that a fork has while libc holds locks of its own.
-pub const EVENTS_OF_FORK: usize = 2;
-
 unsafe fn fork(number: usize, arguments: &[usize; 6]) -> isize {
     alone::check_sharing();
-    // The child must find heap and memory whole, and as the recorded order says: see `EVENTS_OF_FORK`.
-    let heap = heap::hold();
-    let space = memory::hold();
-    heap::raise();
+    // The one event that a fork has while libc holds locks of its own: see `replay::await_next`.
+    let held = heap::hold_with_memory();
     process::about_to_fork();
     // SAFETY: the caller's promise.
     let present = if alone::forks_absent() { -1 } else { unsafe { dispatch::program_call(number, arguments) } };
-    drop((space, heap));
+    drop(held);
     if present == 0 {
         dispatch::arm();
         children::forget_all();

@@ -86,28 +86,22 @@ pub fn enter_apart(kind: Kind, place: usize) {
     enter_on(kind, place, Else::Apart);
 }
 
-/// Waits until it is the calling thread's turn for so many of its next events, and comes to none of them: for who takes a
-/// lock in between that others, who may have to come first, take at moments that nobody knows.
-///
-/// None of the others' events before the last of these may follow one of the first: no lock of ours stays held behind them.
-pub fn await_next(count: usize) {
+/// Waits until it is the calling thread's turn for its next event, and does not come to it: for who takes a lock in between
+/// that others, who have to come first, take at moments that nobody knows.
+pub fn await_next() {
     let thread = acting();
     let r = &mut thread.replay;
-    let last = (r.events + count as u64).min(r.total).saturating_sub(1);
     let slot = r.slot();
     if r.rule == Rule::Derived {
         let mut ahead = r.derived.clone();
-        while ahead.position().is_some_and(|at| at <= last) {
-            if let Some(Record::Wait { thread: other, events }) = ahead.position().and_then(|at| ahead.at(at)) {
-                turn::wait_for_progress(slot, other, events);
-            }
+        while let Some(Record::Wait { thread: other, events }) = ahead.at(r.events) {
             ahead.advance();
+            turn::wait_for_progress(slot, other, events);
         }
         return;
     }
-    let past = if races::is_on() { Past::Always } else { Past::Never };
-    let time = r.time_of(last);
-    if time > r.safe {
+    let (time, past) = (r.next_time, if races::is_on() { Past::Always } else { Past::Never });
+    if time != u64::MAX && time > r.safe {
         let safe = turn::wait_for_time(slot, thread.index, time, Sooner { follows: None, past });
         r.safe = r.safe.max(safe.unwrap_or(0));
     }
@@ -201,24 +195,6 @@ impl Replay {
             None if kind == Kind::Atomic && runtime::has_flag(flag::ATOMICS_TELL) => self.locks.gap(),
             _ => 0,
         }
-    }
-
-    /// The timestamp of its event number `last`, which is the next one or one behind it.
-    fn time_of(&self, last: u64) -> u64 {
-        let (mut ahead, mut time) = (self.order.clone(), self.next_time);
-        for event in self.events..last {
-            if ahead.at(event).is_some() {
-                ahead.advance();
-            }
-            while ahead.at(event + 1) == Some(Record::Own) {
-                ahead.advance();
-            }
-            time += match ahead.at(event + 1) {
-                Some(Record::Pair { extra }) => 1 + extra,
-                _ => 1,
-            };
-        }
-        time
     }
 
     /// Whether the next event waits for a thread that has diverged.

@@ -15,7 +15,6 @@ use super::real;
 use super::stream::{self, File};
 use crate::libc_state::among_others;
 use relive_order::Kind;
-use relive_rt::environment::EVENTS_OF_FORK;
 use relive_rt::object::{Internal, internal};
 use relive_rt::{Mode, mode, record, replay};
 
@@ -135,39 +134,29 @@ pub(super) fn part(stream: File, place: usize) {
 }
 
 /// libc's fork is about to take the list's lock, and keeps it while it has events of its own: whoever opens a stream
-/// comes before those or behind them. Whether there are others, and [`forked`] is to follow.
+/// comes before those, and before the child, or behind. Whether there are others, and [`forked`] is to follow.
 pub(crate) fn forking() -> bool {
-    match among_others() {
-        Mode::Off => return false,
-        Mode::Record => {
-            // SAFETY: a recursive lock of libc, given back in `forked`.
-            unsafe { real::list_lock() };
-            record::shared(&internal(Internal::Streams).clock, Kind::LibcCall);
-        }
-        Mode::Replay => {
-            replay::enter(Kind::LibcCall, 0);
-            replay::leave(Kind::LibcCall, &[internal(Internal::Streams)], false);
-            // libc's own streams come and go at moments that nobody knows. None of them may have to wait for this fork while
-            // the fork waits for its thread.
-            replay::await_next(EVENTS_OF_FORK);
-        }
+    if among_others() == Mode::Off {
+        return false;
+    }
+    enter(0);
+    if mode() == Mode::Replay {
+        // libc's own streams come and go at moments that nobody knows. None of them may have to wait for this fork while
+        // the fork waits for its thread.
+        replay::await_next();
     }
     true
 }
 
 /// It has given the lock back, or is in the child.
 pub(crate) fn forked(is_child: bool) {
-    if mode() != Mode::Record {
-        return;
-    }
-    if is_child {
+    if !is_child {
+        leave(1, 0);
+    } else if mode() == Mode::Record {
         // libc does so, too, unless it takes the parent for one that has a single thread.
         // SAFETY: there is one thread, and it holds the lock for `forking` if anybody does.
-        return unsafe { real::list_reset() };
+        unsafe { real::list_reset() };
     }
-    record::raise(&internal(Internal::Streams).clock);
-    // SAFETY: taken in `forking`.
-    unsafe { real::list_unlock() };
 }
 
 /// Starts going through the list. The result is for [`leave`].
