@@ -96,6 +96,9 @@ pub struct Context {
 
 const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 
+/// Where the stack pointer stands in a [`Context`].
+pub const STACK_POINTER_AT: usize = core::mem::offset_of!(Context, registers) + RSP * size_of::<u64>();
+
 impl Context {
     /// The same of the thread's program, which it left for our code at `left`, about to go on there. Of its registers those
     /// that a callee keeps.

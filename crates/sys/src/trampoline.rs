@@ -125,7 +125,8 @@ pub unsafe extern "C" fn personality(
 ///
 /// Both run aside ([`crate::aside`]); with `aside` the real function does so, too, which then must call nothing of the
 /// program's. `signal` is for the function to which the kernel hands signals: it goes back to the program's stack if it
-/// finds the thread aside, and keeps in the last two words of [`Frame::scratch`] what [`crate::aside`] says of the thread.
+/// finds the thread aside, or stays on the alternate one that the program asked for, and keeps in the last two words of
+/// [`Frame::scratch`] what [`crate::aside`] says of the thread, in the one before whether the thread was aside.
 #[macro_export]
 macro_rules! trampoline {
     ($(#[$doc:meta])* private $name:ident, $before:path, $after:path) => {
@@ -148,7 +149,8 @@ macro_rules! trampoline {
         unsafe extern "C-unwind" fn $name() {
             // To gdb it is part of the signal's frame: no other frame may lie below its callee's.
             $crate::trampoline!(@body ".cfi_startproc\n.cfi_signal_frame", $before, $after,
-                // Whether it is aside the stack pointer says. Where it left the program's stack nothing says while it begins.
+                // Whether it is aside the stack pointer says, or that of the code it struck, if the kernel gave it another stack.
+                // Where it left the program's stack nothing says while it begins.
                 // The frame pointer leads to where the kernel's frame is: itself it must be of the program's stack, because
                 // the handler lays it down, and the other registers that it keeps: they are those of the program, as natively,
                 // for a collector that looks for pointers in its frames. The kernel gives ours back.
@@ -157,17 +159,28 @@ macro_rules! trampoline {
                  mov r9, fs:[r11 + {outer}]
                  test r10, r10
                  jz 4f
+                 test r9, r9
+                 jz 4f
                  lea rax, [r10 - 1]
                  xor rax, rsp
                  cmp rax, {bytes}
-                 jae 4f
-                 test r9, r9
-                 jz 4f
+                 jae 6f
                  lea rsp, [r9 - 256 - {shown}]
+                 lea rax, [rbp - 64]
+                 jmp 7f
+                 6:
+                 mov rax, [rdx + {stack_pointer}]
+                 sub rax, 256
+                 lea rcx, [r10 - 1]
+                 xor rcx, rax
+                 cmp rcx, {bytes}
+                 jae 4f
+                 lea rsp, [rsp - 256 - {shown}]
+                 7:
                  and rsp, -16
+                 mov qword ptr [rsp + 88], 1
                  mov [rsp + 96], r10
                  mov [rsp + 104], r9
-                 lea rax, [rbp - 64]
                  and rax, -64
                  mov fs:[r11 + {top}], rax
                  mov qword ptr fs:[r11 + {outer}], 0
@@ -179,6 +192,7 @@ macro_rules! trampoline {
                  jmp 5f
                  4:
                  sub rsp, 128
+                 mov qword ptr [rsp + 88], 0
                  mov [rsp + 96], r10
                  mov [rsp + 104], r9
                  5:
@@ -236,7 +250,7 @@ macro_rules! trampoline {
                 ".cfi_offset rbp, -16",
                 "mov rbp, rsp",
                 ".cfi_def_cfa_register rbp",
-                concat!("# {top} {outer} {bytes} {shown}\n", $room),
+                concat!("# {top} {outer} {bytes} {shown} {stack_pointer}\n", $room),
                 "mov [rsp], rdi",
                 "mov [rsp + 8], rsi",
                 "mov [rsp + 16], rdx",
@@ -278,6 +292,7 @@ macro_rules! trampoline {
                 outer = const $crate::tls::OUTER,
                 bytes = const $crate::aside::BYTES,
                 shown = const $crate::trampoline::SHOWN_BYTES,
+                stack_pointer = const $crate::signal::STACK_POINTER_AT,
             )
     };
 }

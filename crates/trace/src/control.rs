@@ -126,6 +126,8 @@ pub mod flag {
     pub const FORKS: u32 = 1 << 6;
     /// Look-ups of users and the like are in order with `dlopen`; see [`crate::layout::MODULES_SINCE`].
     pub const MODULES: u32 = 1 << 7;
+    /// Backtraces are without our own frames; see [`crate::layout::BACKTRACES_SINCE`].
+    pub const BACKTRACES: u32 = 1 << 9;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Nobody is to see what the program writes to its standard error.

@@ -45,6 +45,8 @@ pub const LOOK_UPS_SINCE: u32 = 10;
 pub const HANDLERS_SINCE: u32 = 11;
 /// Since then look-ups of users and the like, for which libc opens modules, come behind libraries that others open, and before.
 pub const MODULES_SINCE: u32 = 11;
+/// Since then the program's backtraces are without our own frames.
+pub const BACKTRACES_SINCE: u32 = 11;
 /// Since then a fork beside other threads, with the environment recorded, comes behind streams that others opened, and before.
 pub const FORKS_SINCE: u32 = 11;
 /// Versions that a reader takes. Version 1 has no system calls, version 2 less order in them than
@@ -53,7 +55,7 @@ pub const FORKS_SINCE: u32 = 11;
 /// version 7 not what [`HIGH_HEAP_SINCE`] does, version 8 not what [`NEAR_BREAK_SINCE`],
 /// [`LAPSES_SINCE`] and [`FILES_SINCE`] say, version 9 not where calls change files that are
 /// mapped, nor what [`LOOK_UPS_SINCE`] says, version 10 not what
-/// [`HANDLERS_SINCE`], [`MODULES_SINCE`] and [`FORKS_SINCE`] say.
+/// [`HANDLERS_SINCE`], [`MODULES_SINCE`], [`FORKS_SINCE`] and [`BACKTRACES_SINCE`] say.
 pub const READABLE: RangeInclusive<u32> = 1..=FORMAT_VERSION;
 /// Unit of mapping and of growth, in bytes. A chunk never crosses a multiple of it.
 pub const WINDOW_BYTES: u64 = 1 << 20;

@@ -12,6 +12,7 @@
 #![allow(unreachable_pub)]
 
 mod asynchronous;
+mod backtrace;
 mod barrier;
 mod c11;
 mod callbacks;

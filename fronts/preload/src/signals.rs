@@ -49,20 +49,32 @@ static WANTED: [Wanted; SIGNALS] =
 /// Whether a handler was ever installed.
 static HANDLES: AtomicBool = AtomicBool::new(false);
 
-/// Slots of [`Frame::scratch`] of a handler: the list of watched frames of what it interrupted; whether its own list starts
-/// anew because it may run on another stack; and the assembly's two, where the stack aside ended by then, and where the
-/// program's was left.
+/// Slots of [`Frame::scratch`] of a handler: the list of watched frames of what it interrupted; how it is with its own
+/// list, which starts anew where it may run on another stack, and at first whether the thread was aside; and the
+/// assembly's two, where the stack aside ended by then, and where the program's was left.
 const FRAMES: usize = 0;
 const APART: usize = 1;
 const ASIDE: usize = 2;
 const LEFT: usize = 3;
+/// Bits of the second: another stack, perhaps; what it struck was an operation known as a whole.
+const ON_STACK: usize = 1;
+const UNSEEN: usize = 2;
 
 trampoline!(signal on_signal, before_handler, after_handler);
+
+/// Whether a return address is that of a handler: in the function to which the kernel hands signals.
+pub(crate) fn is_entry(place: usize) -> bool {
+    /// Of its code, at most: none of ours that calls something stands right behind it.
+    const BYTES: usize = 512;
+    let start = on_signal as *const () as usize;
+    (start..start + BYTES).contains(&place)
+}
 
 unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame; the kernel passes the number, the information and the context.
     unsafe {
         let [number, info, context, ..] = (*frame).args;
+        let was_aside = (*frame).scratch[APART] != 0;
         (*frame).scratch[FRAMES] = tls::get::<{ tls::FRAMES }>();
         let arrival = decide(number as u32, &mut *(info as *mut Info), &mut *(context as *mut Context));
         if arrival == Arrival::Leave {
@@ -76,12 +88,14 @@ unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
         if flags & SA_RESETHAND != 0 {
             install::reset(number as i32);
         }
-        (*frame).scratch[APART] = usize::from(flags & SA_ONSTACK != 0);
+        (*frame).scratch[APART] = (if flags & SA_ONSTACK != 0 { ON_STACK } else { 0 }) | sees_again();
         if flags & SA_ONSTACK != 0 {
             // Frames are told inner from outer by address, which means nothing across stacks.
             tls::set::<{ tls::FRAMES }>(0);
         }
-        shown::show(frame, (*frame).scratch[ASIDE], (*frame).scratch[LEFT]);
+        if was_aside {
+            shown::show(frame, (*frame).scratch[LEFT]);
+        }
         aside::deepen();
         (*frame).watch(nothing);
         wanted.handler.load(Ordering::Acquire)
@@ -90,12 +104,24 @@ unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
 
 unsafe extern "C" fn nothing(_frame: *mut Frame) {}
 
+/// What a handler does is the program's, also where it strikes what libc does for an operation that the recording knows as a
+/// whole: a signal that a thread sends to itself. Leaving the handler by a jump leaves that, too.
+fn sees_again() -> usize {
+    let was_unseen = thread::current_if_known().is_some_and(|thread| core::mem::replace(&mut thread.unseen, false));
+    if was_unseen { UNSEEN } else { 0 }
+}
+
 unsafe extern "C" fn after_handler(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
     unsafe {
         (*frame).unwatch();
         shown::shown(frame);
         tls::set::<{ tls::FRAMES }>((*frame).scratch[FRAMES]);
+        if (*frame).scratch[APART] & UNSEEN != 0
+            && let Some(thread) = thread::current_if_known()
+        {
+            thread.unseen = true;
+        }
     }
     0
 }
@@ -109,7 +135,7 @@ pub(crate) fn leave_frames(target: usize) {
         // SAFETY: a watched frame of this thread, on one of its stacks.
         let frame = unsafe { &*top };
         let handler = frame.unwound.is_some_and(|f| core::ptr::fn_addr_eq(f, nothing as unsafe extern "C" fn(_)));
-        if handler && frame.scratch[APART] != 0 {
+        if handler && frame.scratch[APART] & ON_STACK != 0 {
             if (here..=top.addr()).contains(&target) {
                 break;
             }
