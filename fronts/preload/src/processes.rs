@@ -11,7 +11,7 @@
 mod arguments;
 mod call;
 mod environment;
-mod popen;
+pub(crate) mod popen;
 mod system;
 mod target;
 

@@ -8,6 +8,7 @@ use super::call;
 use crate::real::{Object, errno, set_errno};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use relive_rt::environment::unseen;
 use relive_rt::outside;
 use relive_sys::front;
@@ -28,6 +29,15 @@ struct Open {
 }
 
 static STREAMS: Lock<[Open; OPEN_MAX]> = Lock::new([Open { stream: 0, pid: 0 }; OPEN_MAX]);
+
+/// How many are in use.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// What closes this stream instead of `fclose`, which waits for the process, too, as libc's does; 0 if it is not one of these.
+pub(crate) fn closes(stream: Object) -> usize {
+    let is_here = || STREAMS.lock().iter().any(|open| open.stream == stream as usize);
+    if COUNT.load(Ordering::Relaxed) != 0 && is_here() { pclose as *const () as usize } else { 0 }
+}
 
 /// `posix_spawn_file_actions_t` by size.
 #[repr(C, align(8))]
@@ -121,6 +131,7 @@ fn keep(stream: Object, pid: c_int) -> Result<(), c_int> {
     let mut streams = STREAMS.lock();
     let free = streams.iter_mut().find(|open| open.stream == 0).ok_or(EMFILE)?;
     *free = Open { stream: stream as usize, pid };
+    COUNT.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
 
@@ -138,6 +149,7 @@ unsafe extern "C" fn pclose_front(stream: Object, _place: usize) -> c_int {
     };
     let pid = open.pid;
     *open = Open { stream: 0, pid: 0 };
+    COUNT.fetch_sub(1, Ordering::Relaxed);
     drop(streams);
     let mut status = 0;
     outside::may_wake();

@@ -7,6 +7,7 @@
 use super::stream::File;
 use super::{Operating, RUNNING, START, STREAM, WAITS, end, list, stream, waiting, watch};
 use crate::libc_state::among_others;
+use crate::processes::popen;
 use relive_rt::environment::carried::{self, Carries};
 use relive_rt::{Mode, outside};
 
@@ -40,7 +41,14 @@ pub(super) fn opens(call: &mut Operating, by_name: bool) -> usize {
 
 pub(super) fn closes(call: &mut Operating, argument: usize) -> usize {
     if call.state == START {
-        return part(call, argument);
+        let of_process = popen::closes(call.frame.args[argument] as _);
+        if of_process == 0 {
+            return part(call, argument);
+        }
+        call.state = RUNNING;
+        (call.own[STREAM], call.own[WAITS], call.own[PARTED]) = (0, 0, 0);
+        watch(call, core::ptr::null_mut());
+        return of_process;
     }
     let stream = parted(call);
     if !stream.is_null() {
