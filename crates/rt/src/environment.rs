@@ -23,6 +23,7 @@
 //! with a message. Guessing what the kernel wrote would replay something else.
 
 pub mod alone;
+pub mod alternate;
 pub(crate) mod atomics;
 pub mod carried;
 mod clock;

@@ -113,6 +113,8 @@ pub struct Thread {
     pub recorded_tid: u32,
     /// It is inside an operation that the recording knows as a whole; see [`crate::environment::unseen`].
     pub unseen: bool,
+    /// The alternate stack on which a handler runs; see [`crate::environment::alternate`].
+    pub alternate: Option<[u64; 3]>,
     /// It is in a handler of libc's by which it follows another one; see [`crate::environment::identity`].
     pub follows: bool,
     /// It faults at `rdtsc`; see [`crate::environment::generated`].
@@ -280,6 +282,7 @@ pub fn allocate(index: u32, parent: u32, child_number: u32) -> Option<*mut Threa
         within: Within::NOTHING,
         recorded_tid: 0,
         unseen: false,
+        alternate: None,
         follows: false,
         replay: Replay::idle(),
         next: null_mut(),

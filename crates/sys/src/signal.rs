@@ -238,6 +238,11 @@ impl Context {
         self.registers[RSP] = pointer;
     }
 
+    /// The alternate signal stack that the thread had: base, flags and size.
+    pub fn alternate_stack(&self) -> [u64; 3] {
+        self.stack
+    }
+
     /// The thread goes on with this alternate signal stack: base, flags and size.
     pub fn set_alternate_stack(&mut self, stack: [u64; 3]) {
         self.stack = stack;

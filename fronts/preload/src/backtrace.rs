@@ -18,9 +18,8 @@ use crate::signals;
 use core::ffi::c_int;
 use relive_rt::runtime::has_flag;
 use relive_rt::{Mode, mode};
-use relive_sys::front;
 use relive_sys::signal::is_own_code;
-use relive_sys::syscall;
+use relive_sys::{aside, front, syscall};
 use relive_trace::control::flag;
 
 mod call {
@@ -118,43 +117,53 @@ unsafe extern "C" fn backtrace_front(places: *mut usize, count: c_int, place: us
     if wanted == 0 {
         return 0;
     }
+    // SAFETY: the caller's promise.
+    let places = unsafe { core::slice::from_raw_parts_mut(places, wanted) };
     let room = wanted.saturating_add(OURS);
+    // On the program's stack, which may be a small one, there is no room for more: few of ours are on it.
+    if !aside::has_one() {
+        return c_int::try_from(take(places, place)).unwrap_or(0);
+    }
     if room <= AT_HAND {
-        let mut seen = [0; AT_HAND];
-        // SAFETY: the caller's promise.
-        return unsafe { taken(&mut seen, core::slice::from_raw_parts_mut(places, wanted), place) };
+        return copied(&mut [0; AT_HAND], places, place);
     }
     let bytes = room.saturating_mul(size_of::<usize>());
     let memory = syscall::mmap(bytes, syscall::MAP_PRIVATE_ANONYMOUS, -1, 0);
     if memory < 0 {
         return 0;
     }
-    // SAFETY: a mapping of that size, of nobody else; the caller's promise.
+    // SAFETY: a mapping of that size, of nobody else, which is not used behind the copy.
     unsafe {
-        let seen = core::slice::from_raw_parts_mut(memory as *mut usize, room);
-        let filled = taken(seen, core::slice::from_raw_parts_mut(places, wanted), place);
+        let filled = copied(core::slice::from_raw_parts_mut(memory as *mut usize, room), places, place);
         syscall::munmap(memory as usize, bytes);
         filled
     }
 }
 
-/// Takes a backtrace into `seen`, and what is to be seen of it into `places`. How much that is.
-fn taken(seen: &mut [usize], places: &mut [usize], caller: usize) -> c_int {
+fn copied(room: &mut [usize], places: &mut [usize], caller: usize) -> c_int {
+    let count = take(room, caller).min(places.len());
+    places[..count].copy_from_slice(&room[..count]);
+    c_int::try_from(count).unwrap_or(0)
+}
+
+/// Takes a backtrace, and leaves of it what is to be seen. How much that is.
+fn take(places: &mut [usize], caller: usize) -> usize {
     // SAFETY: room for as many.
-    let count = unsafe { call::backtrace(seen.as_mut_ptr(), c_int::try_from(seen.len()).unwrap_or(c_int::MAX)) };
-    let seen = &seen[..usize::try_from(count).unwrap_or(0)];
-    let start = seen.iter().position(|&place| place == caller).unwrap_or(0);
-    let mut scan = Scan::new(seen.get(start).copied().unwrap_or(0));
-    for &place in seen {
+    let count = unsafe { call::backtrace(places.as_mut_ptr(), c_int::try_from(places.len()).unwrap_or(c_int::MAX)) };
+    let count = usize::try_from(count).unwrap_or(0);
+    let start = places[..count].iter().position(|&place| place == caller).unwrap_or(0);
+    let mut scan = Scan::new(places.get(start).copied().unwrap_or(0));
+    for &place in &places[..count] {
         scan.see(place);
     }
-    let kept = |&(number, &place): &(usize, &usize)| {
-        !leaves_out() || !scan.leaves_out(u32::try_from(number).unwrap_or(u32::MAX), place)
-    };
-    let mut filled = 0;
-    for (to, (_, &place)) in places.iter_mut().zip(seen[start..].iter().enumerate().filter(kept)) {
-        *to = place;
-        filled += 1;
+    let leaves_out = leaves_out();
+    let mut kept = 0;
+    for (number, at) in (start..count).enumerate() {
+        let place = places[at];
+        if !leaves_out || !scan.leaves_out(u32::try_from(number).unwrap_or(u32::MAX), place) {
+            places[kept] = place;
+            kept += 1;
+        }
     }
-    filled
+    kept
 }

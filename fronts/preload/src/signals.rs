@@ -19,7 +19,7 @@ use crate::real;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 pub(crate) use creation::{hold_back, let_through, started};
 use relive_rt::deferred::{self, Arrival};
-use relive_rt::environment;
+use relive_rt::environment::{self, alternate};
 use relive_rt::thread::{self, Thread};
 use relive_rt::{Mode, mode, replay, runtime};
 use relive_sys::dispatch::is_program_call;
@@ -56,16 +56,18 @@ const FRAMES: usize = 0;
 const APART: usize = 1;
 const ASIDE: usize = 2;
 const LEFT: usize = 3;
-/// Bits of the second: another stack, perhaps; what it struck was an operation known as a whole.
+/// Bits of the second: another stack, perhaps; what it struck was an operation known as a whole; it is the first handler
+/// that is on the alternate stack.
 const ON_STACK: usize = 1;
 const UNSEEN: usize = 2;
+const FIRST_THERE: usize = 4;
 
 trampoline!(signal on_signal, before_handler, after_handler);
 
 /// Whether a return address is that of a handler: in the function to which the kernel hands signals.
 pub(crate) fn is_entry(place: usize) -> bool {
-    /// Of its code, at most: none of ours that calls something stands right behind it.
-    const BYTES: usize = 512;
+    /// Of its code, where it calls the handler. It has some more.
+    const BYTES: usize = 384;
     let start = on_signal as *const () as usize;
     (start..start + BYTES).contains(&place)
 }
@@ -88,8 +90,10 @@ unsafe extern "C" fn before_handler(frame: *mut Frame) -> usize {
         if flags & SA_RESETHAND != 0 {
             install::reset(number as i32);
         }
-        (*frame).scratch[APART] = (if flags & SA_ONSTACK != 0 { ON_STACK } else { 0 }) | sees_again();
+        (*frame).scratch[APART] = sees_again();
         if flags & SA_ONSTACK != 0 {
+            let is_first = alternate::begins(&*(context as *const Context), frame.addr());
+            (*frame).scratch[APART] |= ON_STACK | if is_first { FIRST_THERE } else { 0 };
             // Frames are told inner from outer by address, which means nothing across stacks.
             tls::set::<{ tls::FRAMES }>(0);
         }
@@ -117,6 +121,9 @@ unsafe extern "C" fn after_handler(frame: *mut Frame) -> usize {
         (*frame).unwatch();
         shown::shown(frame);
         tls::set::<{ tls::FRAMES }>((*frame).scratch[FRAMES]);
+        if (*frame).scratch[APART] & FIRST_THERE != 0 {
+            alternate::returns();
+        }
         if (*frame).scratch[APART] & UNSEEN != 0
             && let Some(thread) = thread::current_if_known()
         {
@@ -136,8 +143,12 @@ pub(crate) fn leave_frames(target: usize) {
         let frame = unsafe { &*top };
         let handler = frame.unwound.is_some_and(|f| core::ptr::fn_addr_eq(f, nothing as unsafe extern "C" fn(_)));
         if handler && frame.scratch[APART] & ON_STACK != 0 {
-            if (here..=top.addr()).contains(&target) {
+            let is_first = frame.scratch[APART] & FIRST_THERE != 0;
+            if if is_first { alternate::is_there(target) } else { (here..=top.addr()).contains(&target) } {
                 break;
+            }
+            if is_first {
+                alternate::jumps();
             }
             (top, here) = (frame.scratch[FRAMES] as *mut Frame, 0);
             aside::left_handler(frame.scratch[ASIDE]);

@@ -4,7 +4,7 @@
 //! back when it returns, and because `SIGSYS` is ours: were it blocked, the next
 //! call would end the program.
 
-use super::{Trapped, copied, faults, memory};
+use super::{Trapped, alternate, copied, faults, memory};
 use crate::replay::calls as replayed;
 use crate::thread::Thread;
 use crate::writer;
@@ -18,13 +18,10 @@ use relive_sys::syscall::number::{
     EPOLL_PWAIT, EPOLL_PWAIT2, PPOLL, PSELECT6, RT_SIGACTION, RT_SIGPROCMASK, RT_SIGRETURN, RT_SIGSUSPEND, SIGALTSTACK,
 };
 
-const EPERM: isize = -1;
 const EINVAL: isize = -22;
 const EFAULT: isize = -14;
 /// `SIGKILL` and `SIGSTOP` can't be blocked.
 const NEVER: u64 = 1 << 8 | 1 << 18;
-/// Of an alternate stack's flags, that the thread is there.
-const ON_STACK: u32 = 1;
 const SIG_BLOCK: usize = 0;
 const SIG_UNBLOCK: usize = 1;
 const SIG_SETMASK: usize = 2;
@@ -157,7 +154,7 @@ pub(super) unsafe fn carry_out_directly(number: usize, arguments: &[usize; 6]) -
             Some(unsafe { dispatch::program_call(number, &given) })
         }
         // SAFETY: the caller's promise.
-        SIGALTSTACK => Some(unsafe { ask_for_stack(aside::left_at(), arguments) }),
+        SIGALTSTACK => Some(unsafe { alternate::ask(aside::left_at(), arguments) }),
         // SAFETY: the caller's promise.
         RT_SIGPROCMASK => Some(unsafe { dispatch::program_call(number, arguments) }),
         _ => None,
@@ -239,41 +236,9 @@ fn own_action(new: usize, old: usize) -> isize {
 /// The stack that counts is the one that our handler goes back to.
 unsafe fn stack(context: &mut Context, arguments: &[usize; 6]) -> isize {
     // SAFETY: the program's own call.
-    let result = unsafe { ask_for_stack(Some(context.stack_pointer() as usize), arguments) };
+    let result = unsafe { alternate::ask(Some(context.stack_pointer() as usize), arguments) };
     if result == 0 && arguments[0] != 0 {
-        context.set_alternate_stack(stack_now());
+        context.set_alternate_stack(alternate::now());
     }
     result
-}
-
-/// Whether the thread is on its alternate stack the kernel tells by the stack pointer, which is aside at this moment: what counts is
-/// the program's. `longjmp` of fortified programs asks.
-unsafe fn ask_for_stack(pointer: Option<usize>, arguments: &[usize; 6]) -> isize {
-    let [new, old, ..] = *arguments;
-    let is_on = pointer.is_some_and(|pointer| holds(stack_now(), pointer as u64));
-    if is_on && new != 0 {
-        return EPERM;
-    }
-    // SAFETY: the program's own call.
-    let result = unsafe { dispatch::program_call(SIGALTSTACK, arguments) };
-    let mut flags = [0; size_of::<u32>()];
-    let at = old.wrapping_add(size_of::<usize>());
-    if result == 0 && is_on && old != 0 && memory::read(at, &mut flags) {
-        memory::write(at, &(u32::from_le_bytes(flags) | ON_STACK).to_le_bytes());
-    }
-    result
-}
-
-/// Where the thread's alternate stack begins, its flags and its length.
-fn stack_now() -> [u64; 3] {
-    let mut now = [0; 3];
-    // SAFETY: the kernel writes the three words of a stack.
-    unsafe { syscall::syscall6(SIGALTSTACK, 0, now.as_mut_ptr().addr(), 0, 0, 0, 0) };
-    now
-}
-
-/// As the kernel has it: a stack pointer at the very end is on it, too.
-const fn holds([begin, flags, bytes]: [u64; 3], pointer: u64) -> bool {
-    const DISABLED: u64 = 2;
-    flags & DISABLED == 0 && pointer > begin && pointer - begin <= bytes
 }
