@@ -84,7 +84,7 @@ fn gdb_stops_where_a_replay_stands_still() {
             arguments.extend(["--gdb-command", command]);
         }
         let debugged = desk.relive(&arguments);
-        assert!(debugged.stderr.contains("diverged: thread 0, after event 1 of 2: blocks"), "{}", debugged.stderr);
+        assert!(debugged.stderr.contains("diverged: thread 0, after event 1 of 4: blocks"), "{}", debugged.stderr);
         assert!(debugged.stdout.contains("received signal SIGINT"), "{}", debugged.stdout);
         assert!(debugged.stdout.contains(shown), "{}", debugged.stdout);
     }
