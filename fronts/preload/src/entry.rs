@@ -164,7 +164,7 @@ unsafe extern "C" fn after_main(frame: *mut Frame) -> usize {
         (*frame).unwatch();
         (*frame).result
     };
-    handlers::main_returned(code as c_int);
+    handlers::exits(code as c_int, 0);
     code
 }
 

@@ -58,8 +58,12 @@ fn in_exit() -> Mode {
     }
 }
 
+/// Where the program called `exit`, for reports: what follows is called from libc.
+static PLACE: AtomicUsize = AtomicUsize::new(0);
+
 /// `exit` chooses the next handler.
-fn enter(place: usize) {
+fn enter() {
+    let place = PLACE.load(Ordering::Relaxed);
     match in_exit() {
         Mode::Off => return,
         _ if holds() => return,
@@ -77,7 +81,8 @@ fn enter(place: usize) {
 }
 
 /// It has done so. Whether it was seen.
-fn leave(place: usize) -> bool {
+fn leave() -> bool {
+    let place = PLACE.load(Ordering::Relaxed);
     let mode = in_exit();
     if mode == Mode::Off || !holds() {
         return false;
@@ -210,7 +215,7 @@ unsafe extern "C" fn before<const INDEX: usize>(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame; ours was registered with a handler, which stays.
     unsafe {
         let handler = &*((*frame).args[INDEX] as *const Handler);
-        (*frame).scratch[CHOSEN] = usize::from(leave((*frame).place));
+        (*frame).scratch[CHOSEN] = usize::from(leave());
         if handler.is_given && in_exit() != Mode::Off {
             take_from(handler.cell());
         }
@@ -223,7 +228,7 @@ unsafe extern "C" fn after(frame: *mut Frame) -> usize {
     // SAFETY: the trampoline's frame.
     unsafe {
         if (*frame).scratch[CHOSEN] != 0 {
-            enter((*frame).place);
+            enter();
         }
         (*frame).result
     }
@@ -235,16 +240,16 @@ front!(
 );
 
 unsafe extern "C" fn exit_front(code: c_int, place: usize) {
-    process::exiting(code as u32, place);
-    enter(place);
+    exits(code, place);
     // SAFETY: forwarded; does not return.
     unsafe { real::exit(code) }
 }
 
-/// `main` has returned: libc is about to call its `exit`.
-pub(crate) fn main_returned(code: c_int) {
-    process::exiting(code as u32, 0);
-    enter(0);
+/// `exit` is called at this place; or `main` has returned, and libc is about to call its own.
+pub(crate) fn exits(code: c_int, place: usize) {
+    process::exiting(code as u32, place);
+    PLACE.store(place, Ordering::Relaxed);
+    enter();
 }
 
 static LOADERS: AtomicUsize = AtomicUsize::new(0);
@@ -257,9 +262,8 @@ pub(crate) fn in_place_of(loaders: usize) -> usize {
 
 trampoline!(private run_last, before_last, after_last);
 
-unsafe extern "C" fn before_last(frame: *mut Frame) -> usize {
-    // SAFETY: the trampoline's frame.
-    leave(unsafe { (*frame).place });
+unsafe extern "C" fn before_last(_frame: *mut Frame) -> usize {
+    leave();
     LOADERS.load(Ordering::Relaxed)
 }
 
