@@ -233,3 +233,46 @@ fn what_the_loader_has_to_say_is_there_behind_the_first_thread() {
     assert_eq!(recorded.text(), "./asks: undefined symbol: nothing_of_this_name\n");
     replays_as(&trace, &recorded);
 }
+
+/// Found past ours, it has no end that we see: a lock that is taken before it would be held for ever.
+#[test]
+fn a_fork_that_was_found_in_libc_holds_no_stream_up() {
+    const FORKS: &str = r#"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *opens(void *unused) {
+    for (int round = 0; round < 50; round++) {
+        FILE *stream = fopen("/dev/null", "r");
+        if (!stream || fclose(stream)) return opens;
+    }
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    void *result;
+    void *library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    int (*forks)(void) = (int (*)(void))dlsym(library, "fork");
+    int status, sum = 0;
+    pthread_create(&thread, 0, opens, 0);
+    for (int round = 0; round < 5; round++) {
+        int child = forks();
+        if (child == 0) _exit(3);
+        waitpid(child, &status, 0);
+        sum += WEXITSTATUS(status);
+    }
+    pthread_join(thread, &result);
+    printf("%d %d\n", sum, result == 0);
+    return 0;
+}
+"#;
+    let scratch = tempfile::tempdir().expect("a folder");
+    let folder = scratch.path().join("work");
+    fs::create_dir(&folder).expect("a folder");
+    compile(&folder, "forks", FORKS, &["-pthread"]);
+    let (trace, recorded) = record(&folder, &["./forks"]);
+    assert_eq!(recorded.text(), "15 1\n");
+    replays_as(&trace, &recorded);
+}

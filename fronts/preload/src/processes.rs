@@ -61,8 +61,10 @@ pub(crate) fn arrange() {
     extern "C" fn prepare() {
         process::about_to_fork();
     }
+    // A fork that found libc's function past ours has no end that we see, and must not take the lock.
     extern "C" fn prepare_streams() {
-        if list::forking() {
+        let is_seen = thread::current_if_known().is_some_and(|thread| thread.forking.is_some());
+        if is_seen && list::forking() {
             LOCKS_STREAMS.store(true, Ordering::Relaxed);
         }
     }

@@ -93,12 +93,7 @@ pub fn await_next() {
     let r = &mut thread.replay;
     let slot = r.slot();
     if r.rule == Rule::Derived {
-        let mut ahead = r.derived.clone();
-        while let Some(Record::Wait { thread: other, events }) = ahead.at(r.events) {
-            ahead.advance();
-            turn::wait_for_progress(slot, other, events);
-        }
-        return;
+        return r.wait_as_learnt();
     }
     let (time, past) = (r.next_time, if races::is_on() { Past::Always } else { Past::Never });
     if time != u64::MAX && time > r.safe {
@@ -128,11 +123,7 @@ fn enter_recorded(kind: Kind, place: usize, or: Else<'_>) {
     r.stand_at(kind, place);
     let slot = r.slot();
     if r.rule == Rule::Derived {
-        while let Some(Record::Wait { thread: other, events }) = r.derived.at(r.events) {
-            r.derived.advance();
-            turn::wait_for_progress(slot, other, events);
-        }
-        return;
+        return r.wait_as_learnt();
     }
     let goes_ahead = runtime::has_flag(flag::AHEAD);
     if goes_ahead || r.rule == Rule::Learning {
@@ -194,6 +185,14 @@ impl Replay {
             None if kind == Kind::Lock => self.locks.gap(),
             None if kind == Kind::Atomic && runtime::has_flag(flag::ATOMICS_TELL) => self.locks.gap(),
             _ => 0,
+        }
+    }
+
+    /// The waits of the learnt order for the next event.
+    fn wait_as_learnt(&mut self) {
+        while let Some(Record::Wait { thread: other, events }) = self.derived.at(self.events) {
+            self.derived.advance();
+            turn::wait_for_progress(self.slot(), other, events);
         }
     }
 

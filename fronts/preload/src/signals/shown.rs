@@ -2,8 +2,8 @@
 //!
 //! The kernel laid signal and context on the stack aside, whose address differs in a replay, or on the alternate one, and the
 //! context is that of our code. The handler runs on the program's stack, or the alternate one, as it does natively, and
-//! finds both there: the signal as it is, and of the context the thread at the operation that it was in, called from the program. What the handler changes of the
-//! mask is the thread's; of the rest a return goes by what the kernel laid.
+//! finds both there: the signal as it is, and of the context the thread at the operation that it was in, called from the
+//! program. What the handler changes of the mask is the thread's; of the rest a return goes by what the kernel laid.
 
 use relive_sys::aside::Left;
 use relive_sys::signal::{Context, Info};
