@@ -69,7 +69,8 @@ fn enter() {
         _ if holds() => return,
         Mode::Record => {
             LOCK.acquire();
-            record::shared(&internal(Internal::AtExit).clock, Kind::LibcEnter);
+            // No handler of a signal's runs here: it may call `exit`.
+            record::shared_quietly(&internal(Internal::AtExit).clock, Kind::LibcEnter);
         }
         Mode::Replay => {
             replay::enter(Kind::LibcEnter, place);
@@ -114,7 +115,7 @@ fn registration(place: usize, effect: impl FnOnce() -> c_int) -> c_int {
         Mode::Off => return effect(),
         Mode::Record => {
             lock();
-            record::shared(&cell.clock, Kind::LibcCall);
+            record::shared_quietly(&cell.clock, Kind::LibcCall);
         }
         Mode::Replay => {
             replay::enter(Kind::LibcCall, place);
