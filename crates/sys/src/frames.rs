@@ -6,6 +6,7 @@
 //! program.
 
 mod agreed;
+pub(crate) mod marks;
 mod named;
 mod reached;
 mod symbols;
@@ -15,13 +16,16 @@ use crate::elf::{EXECUTABLE, Elf, LOAD, Segment};
 use crate::syscall::{self, Stat};
 use core::cell::OnceCell;
 use core::ops::Range;
-use named::Named;
+use marks::Marks;
+use reached::Reached;
 
 /// `PT_GNU_EH_FRAME`.
 const TABLE: u32 = 0x6474_E550;
 /// Version, and encodings: distances of four bytes, from the place or from the table, as every linker writes them.
 const HEAD: [u8; 4] = [1, 0x1B, 0x03, 0x3B];
 const ENTRY_BYTES: usize = 8;
+/// Linkers make four to ten parts that are loaded. Of a file with more than this nothing is known.
+const LOADED_MAX: usize = 32;
 
 /// A file that is looked at as a whole, when it must be.
 #[derive(Debug)]
@@ -109,10 +113,13 @@ enum Source<'a> {
 pub struct Known<'a> {
     source: Source<'a>,
     functions: OnceCell<Option<Functions<'a>>>,
-    named: OnceCell<Option<Named>>,
+    named: OnceCell<Option<Marks>>,
     /// How far a function was decoded: most questions are about the same one, in ascending order.
     function: Range<usize>,
     at: usize,
+    /// Where the last instruction before that ends behind which nothing goes on.
+    behind: Option<usize>,
+    reached: Reached,
     /// What was found last: of these bytes, by offsets, this is the function, or there is none.
     last: (Range<usize>, Option<Range<usize>>),
 }
@@ -130,7 +137,8 @@ impl<'a> Known<'a> {
 
     fn new(source: Source<'a>) -> Self {
         let (functions, named) = (OnceCell::new(), OnceCell::new());
-        Self { source, functions, named, function: 0..0, at: 0, last: (0..0, None) }
+        let reached = Reached::new();
+        Self { source, functions, named, function: 0..0, at: 0, behind: None, reached, last: (0..0, None) }
     }
 
     /// The whole file.
@@ -177,7 +185,7 @@ impl<'a> Known<'a> {
     /// Whether a word of the file is the address of code at one of these offsets, or nobody knows.
     pub(crate) fn names(&self, offsets: Range<usize>) -> bool {
         let Some(functions) = self.functions.get().and_then(Option::as_ref) else { return true };
-        self.named.get_or_init(|| Named::of(functions)).as_ref().is_none_or(|named| named.any(offsets))
+        self.named.get_or_init(|| named::all(functions)).as_ref().is_none_or(|named| named.any(offsets))
     }
 
     fn look(&mut self, opcode: usize, anywhere: bool) -> Found {
@@ -204,7 +212,7 @@ impl<'a> Known<'a> {
             };
         };
         if self.function != function || self.at > opcode {
-            self.at = function.start;
+            (self.at, self.behind) = (function.start, None);
             self.function = function;
         }
         loop {
@@ -212,12 +220,13 @@ impl<'a> Known<'a> {
             if self.at + length > opcode {
                 break;
             }
+            self.behind = reached::end_of_all(bytes, self.at).or(self.behind);
             self.at += length;
         }
         if Instruction::at(&bytes[self.at..]).is_none_or(|found| self.at + found.opcode_at != opcode) {
             return Found::Nothing;
         }
-        let is_code = reached::is_code(bytes, &self.function, self.at);
+        let is_code = self.reached.is_code(bytes, &self.function, self.behind, self.at);
         if is_code { Found::At(self.at) } else { Found::Unsure }
     }
 }
@@ -226,7 +235,8 @@ impl<'a> Known<'a> {
 #[derive(Debug)]
 struct Functions<'a> {
     file: &'a [u8],
-    elf: Elf,
+    /// What is loaded of it, and how many parts: the headers are not read again for each of a hundred thousand questions.
+    loaded: ([Option<Segment>; LOADED_MAX], usize),
     /// What unwinders are told, and how many functions that are.
     table: Option<(Segment, usize)>,
 }
@@ -236,7 +246,7 @@ fn word(bytes: &[u8], at: usize) -> Option<i32> {
 }
 
 impl<'a> Functions<'a> {
-    /// Those of a file; `None` if it is no program or library.
+    /// Those of a file; `None` if it is no program or library that a linker makes.
     fn of(file: &'a [u8]) -> Option<Self> {
         let elf = Elf::read(file)?;
         let known = |table: Segment| {
@@ -246,7 +256,12 @@ impl<'a> Functions<'a> {
             whole.then_some((table, count))
         };
         let table = elf.segments(file).find(|segment| segment.kind == TABLE).and_then(known);
-        Some(Self { file, elf, table })
+        let mut loaded = ([None; LOADED_MAX], 0);
+        for segment in elf.segments(file).filter(|segment| segment.kind == LOAD) {
+            *loaded.0.get_mut(loaded.1)? = Some(segment);
+            loaded.1 += 1;
+        }
+        Some(Self { file, loaded, table })
     }
 
     /// The code with the byte at `offset` of the file.
@@ -265,7 +280,8 @@ impl<'a> Functions<'a> {
     }
 
     fn loaded(&self) -> impl Iterator<Item = Segment> {
-        self.elf.segments(self.file).filter(|segment| segment.kind == LOAD)
+        let (parts, count) = &self.loaded;
+        parts[..*count].iter().copied().flatten()
     }
 
     /// The function with the byte at `offset` of the file, by offsets, and up to where that is so.

@@ -6,7 +6,7 @@
 pub(crate) mod moved;
 pub(crate) mod tables;
 
-use crate::decode::Instruction;
+use crate::decode::{self, Instruction};
 use core::ops::Range;
 use moved::Moved;
 
@@ -51,7 +51,7 @@ pub(crate) fn find(code: &[u8], start: usize, place: usize, length: usize, side:
     while at < place {
         before.rotate_right(1);
         before[0] = Some(at);
-        at += Instruction::at(&code[at..])?.length;
+        at += decode::length(&code[at..])?;
     }
     before.into_iter().map_while(|start| start.filter(|&start| may_lead(code, start, side))).find_map(room)
 }

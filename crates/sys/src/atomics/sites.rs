@@ -7,7 +7,8 @@ use super::spins::spins;
 use crate::decode::Instruction;
 use crate::frames::{Found, Known};
 use crate::outside::Outside;
-use crate::room::{self, JUMP_BYTES, Side, tables};
+use crate::room::tables::Entered;
+use crate::room::{self, JUMP_BYTES, Side};
 use crate::sites::entered::{SPANS, entered};
 use core::ops::Range;
 
@@ -75,7 +76,7 @@ impl Site {
 
 /// Calls `visit` with each such instruction in the code which shows a file from `offset` on, in ascending order.
 pub fn find(code: &[u8], offset: usize, known: &mut Known<'_>, mut visit: impl FnMut(Site)) {
-    let mut finding = Finding { decided: 0..0, switches: false, behind: 0 };
+    let mut finding = Finding::new();
     let mut last = None;
     each_suspect(code, |opcode| {
         // Exchanges have no prefix: every second byte of their kind is none. What nobody knows the functions of is mostly
@@ -101,7 +102,7 @@ pub fn at(
     places: impl Iterator<Item = usize>,
     mut visit: impl FnMut(Site),
 ) {
-    let mut finding = Finding { decided: 0..0, switches: false, behind: 0 };
+    let mut finding = Finding::new();
     for place in places {
         let Some(access) = code.get(place..).and_then(Access::at) else { continue };
         let opcode = Instruction::at(&code[place..]).map_or(0, |found| found.opcode_at);
@@ -227,11 +228,16 @@ struct Finding {
     /// The function of which it is known whether there are jumps by tables in it.
     decided: Range<usize>,
     switches: bool,
+    entered: Entered,
     /// Where what the last site may take ends.
     behind: usize,
 }
 
 impl Finding {
+    const fn new() -> Self {
+        Self { decided: 0..0, switches: false, entered: Entered::new(), behind: 0 }
+    }
+
     /// The instruction of `length` bytes at `place`, in this function of the file.
     fn site(&mut self, code: &[u8], offset: usize, known: &Known<'_>, place: usize, length: usize) -> Site {
         let function = known.function();
@@ -263,16 +269,16 @@ impl Finding {
             self.decided = function.clone();
             self.switches = !room::is_known(code, function.start);
         }
-        let of = |side| {
+        let mut of = |side| {
             let found = room::find(code, function.start, place, length, side)?;
             let safe = !self.switches
                 || (found.start == place && uses_flags(&code[place + length..found.end]))
-                || !tables::may_enter(known, &in_file(function), &in_file(&found));
+                || !self.entered.may_be(known, &in_file(function), &in_file(&found));
             let plain = is_plain(&code[..found.end], found.start..place, true)
                 && is_plain(&code[..found.end], place + length..found.end, false);
             (safe && plain && found.start >= self.behind).then_some(found)
         };
-        let mut rooms = [Side::Behind, Side::Before, Side::Branch].into_iter().filter_map(of);
+        let mut rooms = [Side::Behind, Side::Before, Side::Branch].into_iter().filter_map(&mut of);
         [rooms.next(), rooms.next()]
     }
 }

@@ -6,53 +6,20 @@
 //! megabytes, and thousands of such jumps.
 
 use super::Functions;
-use crate::syscall::{self, MAP_PRIVATE_ANONYMOUS};
-use core::ops::Range;
+use super::marks::Marks;
 
 const WORD: usize = 8;
 
-/// A bit for each byte of a file: whether a word of it is the address to which that byte is loaded as code.
-#[derive(Debug)]
-pub(super) struct Named {
-    bits: usize,
-    length: usize,
-}
-
-impl Named {
-    /// Of all words that are loaded to addresses which are multiples of theirs. `None` if there is no memory.
-    pub(super) fn of(functions: &Functions<'_>) -> Option<Self> {
-        let length = functions.file.len().div_ceil(8);
-        let bits = usize::try_from(syscall::mmap(length, MAP_PRIVATE_ANONYMOUS, -1, 0)).ok()?;
-        let mut named = Self { bits, length };
-        for code in functions.code() {
-            let own =
-                words(functions).filter_map(|word| word.checked_sub(code.address)).filter(|&at| at < code.in_file);
-            own.for_each(|at| named.add(code.offset + at));
-        }
-        Some(named)
+/// Marks each byte of a file if a word of it is the address to which that byte is loaded as code: of all words that are loaded
+/// to addresses which are multiples of theirs. `None` if there is no memory.
+pub(super) fn all(functions: &Functions<'_>) -> Option<Marks> {
+    let mut named = Marks::NONE;
+    named.start(0..functions.file.len())?;
+    for code in functions.code() {
+        let own = words(functions).filter_map(|word| word.checked_sub(code.address)).filter(|&at| at < code.in_file);
+        own.for_each(|at| named.mark(code.offset + at));
     }
-
-    fn add(&mut self, offset: usize) {
-        // SAFETY: as in `any`, and nobody else has it: this is borrowed mutably.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(self.bits as *mut u8, self.length) };
-        if let Some(byte) = bytes.get_mut(offset / 8) {
-            *byte |= 1 << (offset % 8);
-        }
-    }
-
-    /// Whether one of these offsets of the file is named.
-    pub(super) fn any(&self, mut offsets: Range<usize>) -> bool {
-        // SAFETY: a mapping of this length of its own, zero at first, that lives as long as this.
-        let bytes = unsafe { core::slice::from_raw_parts(self.bits as *const u8, self.length) };
-        offsets.any(|at| bytes.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 != 0))
-    }
-}
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        // SAFETY: its own mapping, which nobody can have borrowed any more.
-        unsafe { syscall::munmap(self.bits, self.length) };
-    }
+    Some(named)
 }
 
 fn words(functions: &Functions<'_>) -> impl Iterator<Item = usize> {

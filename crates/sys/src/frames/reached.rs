@@ -8,21 +8,66 @@
 //! all of it looks like a program's.
 
 use super::agreed::{goes_on, of_program};
+use super::marks::Marks;
 use crate::decode::{Instruction, length};
 use core::ops::Range;
 
-/// Whether the instruction at `start`, to which decoding `function` of `file` from its beginning leads, is one.
-pub(super) fn is_code(file: &[u8], function: &Range<usize>, start: usize) -> bool {
-    let Some(bytes) = file.get(..function.end) else { return false };
-    let Some(behind) = jumps(bytes, function.start..start).filter(|(_, it)| ends(it)).last() else {
-        return true;
-    };
-    let stretch = behind.0 + behind.1.length..start;
-    let mut targets = jumps(bytes, function.clone()).filter_map(|(at, it)| target(bytes, at, &it));
-    // Few lead there, of the thousands that a large function has.
-    let leads_there = |at| stretch.contains(&at) && lengths(bytes, stretch.clone()).any(|(begins, _)| begins == at);
-    targets.any(|at| at == start || leads_there(at))
-        || lengths(bytes, stretch.clone()).all(|(at, _)| of_program(&bytes[at..]).is_some()) && goes_on(bytes, start)
+/// Where the jumps of one function lead: found out with the first question about it that needs them.
+#[derive(Debug)]
+pub(super) struct Reached {
+    function: Range<usize>,
+    marks: Marks,
+    /// The part of the function of which it was found that something leads there: it begins at the first, and there at
+    /// the second the latest.
+    led: Option<[usize; 2]>,
+}
+
+impl Reached {
+    pub(super) const fn new() -> Self {
+        Self { function: 0..0, marks: Marks::NONE, led: None }
+    }
+
+    /// Whether the instruction at `start`, to which decoding `function` of `file` from its beginning leads, is one. `behind` is
+    /// where the last instruction before it ends that never goes on.
+    pub(super) fn is_code(
+        &mut self,
+        file: &[u8],
+        function: &Range<usize>,
+        behind: Option<usize>,
+        start: usize,
+    ) -> bool {
+        let Some(bytes) = file.get(..function.end) else { return false };
+        let Some(behind) = behind else { return true };
+        self.leads(bytes, function, behind, start)
+            || lengths(bytes, behind..start).all(|(at, _)| of_program(&bytes[at..]).is_some()) && goes_on(bytes, start)
+    }
+
+    /// Whether a jump of the function leads to an instruction from `behind` on up to `start`.
+    fn leads(&mut self, bytes: &[u8], function: &Range<usize>, behind: usize, start: usize) -> bool {
+        if self.function != *function {
+            (self.function, self.led) = (function.clone(), None);
+            if self.marks.start(function.clone()).is_none() {
+                self.function = 0..0;
+                return false;
+            }
+            jumps(bytes, function.clone())
+                .filter_map(|(at, it)| target(bytes, at, &it))
+                .for_each(|at| self.marks.mark(at));
+        }
+        if matches!(self.led, Some([from, at]) if from == behind && at <= start) {
+            return true;
+        }
+        let mut all = lengths(bytes, behind..start).map(|(at, _)| at).chain([start]);
+        let led = all.find(|&at| self.marks.any(at..at + 1));
+        self.led = led.map(|at| [behind, at]).or(self.led);
+        led.is_some()
+    }
+}
+
+/// Where the instruction at `at` of some bytes ends, if nothing goes on behind it.
+pub(super) fn end_of_all(bytes: &[u8], at: usize) -> Option<usize> {
+    let found = may_lead(&bytes[at..]).then(|| Instruction::at(&bytes[at..])).flatten()?;
+    ends(&found).then_some(at + found.length)
 }
 
 /// Where instructions begin from the start of a range on, and their bytes, up to its end or to what is none.
@@ -37,20 +82,21 @@ fn lengths(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = (usize, us
 
 /// Those of them that may lead elsewhere.
 fn jumps(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = (usize, Instruction)> {
-    let may_lead = |at: usize| {
-        let prefix =
-            |byte: &u8| matches!(byte, 0x26 | 0x2E | 0x36 | 0x3E | 0x40..=0x4F | 0x64..=0x67 | 0xF0 | 0xF2 | 0xF3);
-        let opcode = at + bytes[at..].iter().take_while(|byte| prefix(byte)).count();
-        match bytes.get(opcode) {
-            Some(0x0F) => matches!(bytes.get(opcode + 1), Some(0x0B | 0x80..=0x8F)),
-            Some(byte) => {
-                matches!(byte, 0x70..=0x7F | 0xC2 | 0xC3 | 0xCA..=0xCC | 0xE0..=0xE3 | 0xE9 | 0xEB | 0xF4 | 0xFF)
-            }
-            None => false,
-        }
-    };
-    let may_lead = lengths(bytes, range).filter(move |&(at, _)| may_lead(at));
+    let may_lead = lengths(bytes, range).filter(|&(at, _)| may_lead(&bytes[at..]));
     may_lead.filter_map(|(at, _)| Some((at, Instruction::at(&bytes[at..])?)))
+}
+
+/// Whether the instruction at the start of `code` may, by its opcode.
+fn may_lead(code: &[u8]) -> bool {
+    let prefix = |byte: &u8| matches!(byte, 0x26 | 0x2E | 0x36 | 0x3E | 0x40..=0x4F | 0x64..=0x67 | 0xF0 | 0xF2 | 0xF3);
+    let opcode = code.iter().take_while(|byte| prefix(byte)).count();
+    match code.get(opcode) {
+        Some(0x0F) => matches!(code.get(opcode + 1), Some(0x0B | 0x80..=0x8F)),
+        Some(byte) => {
+            matches!(byte, 0x70..=0x7F | 0xC2 | 0xC3 | 0xCA..=0xCC | 0xE0..=0xE3 | 0xE9 | 0xEB | 0xF4 | 0xFF)
+        }
+        None => false,
+    }
 }
 
 /// Whether nothing goes on behind it.
@@ -75,12 +121,13 @@ fn target(bytes: &[u8], at: usize, it: &Instruction) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_code;
+    use super::{Reached, end_of_all, lengths};
 
     /// Whether the `cpuid` in `before` … `behind` counts.
     fn check(before: &[u8], behind: &[u8]) -> bool {
         let function = [before, &[0x0F, 0xA2], behind].concat();
-        is_code(&function, &(0..function.len()), before.len())
+        let ends = lengths(&function, 0..before.len()).filter_map(|(at, _)| end_of_all(&function, at)).last();
+        Reached::new().is_code(&function, &(0..function.len()), ends, before.len())
     }
 
     #[test]

@@ -20,6 +20,7 @@
 
 use crate::decode::{Instruction, length};
 use crate::frames::Known;
+use crate::frames::marks::Marks;
 use core::ops::Range;
 
 /// Entries of a table, at most.
@@ -30,42 +31,61 @@ const NO_BASE: u8 = 5;
 /// Of a prefix: the operand has eight bytes.
 const WIDE: u8 = 8;
 
-/// Whether a jump in `function` may lead into `room`, behind its beginning: both by offsets in the file. `true` as well
-/// if nobody knows.
-pub(crate) fn may_enter(known: &Known<'_>, function: &Range<usize>, room: &Range<usize>) -> bool {
-    let Some(code) = known.bytes().get(..function.end) else { return true };
-    let into = |target: usize| (room.start + 1..room.end).contains(&target);
-    let (mut at, mut before) = (function.start, [0; BACK]);
-    let (mut adds_up, mut has_tables, mut loads) = (false, false, false);
-    while at < code.len() {
-        let Some(bytes) = length(&code[at..]) else { return true };
-        if may_be_wanted(&code[at..])
-            && let Some(found) = Instruction::at(&code[at..])
-        {
-            match Way::of(&found, code, at, &before) {
+/// Where the jumps of one function lead that go by tables and registers: found out with the first question about it.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    function: Range<usize>,
+    marks: Marks,
+    /// Anywhere.
+    unknown: bool,
+    /// To whatever a word of the file names.
+    loads: bool,
+}
+
+impl Entered {
+    pub(crate) const fn new() -> Self {
+        Self { function: 0..0, marks: Marks::NONE, unknown: false, loads: false }
+    }
+
+    /// Whether a jump in `function` may lead into `room`, behind its beginning: both by offsets in the file. `true` as well
+    /// if nobody knows.
+    pub(crate) fn may_be(&mut self, known: &Known<'_>, function: &Range<usize>, room: &Range<usize>) -> bool {
+        if self.function != *function {
+            self.function = function.clone();
+            self.unknown = self.marks.start(function.clone()).is_none() || self.look(known).is_none();
+        }
+        let inside = room.start + 1..room.end;
+        self.unknown || self.marks.any(inside.clone()) || self.loads && known.names(inside)
+    }
+
+    /// Marks where they lead; `None` if it is not known of one.
+    fn look(&mut self, known: &Known<'_>) -> Option<()> {
+        let code = known.bytes().get(..self.function.end)?;
+        let (mut at, mut before) = (self.function.start, [0; BACK]);
+        let (mut adds_up, mut has_tables) = (false, false);
+        self.loads = false;
+        while at < code.len() {
+            let bytes = length(&code[at..])?;
+            let wanted = may_be_wanted(&code[at..]).then(|| Instruction::at(&code[at..])).flatten();
+            match wanted.map_or(Way::Elsewhere, |found| Way::of(&found, code, at, &before)) {
                 Way::Elsewhere => {}
-                Way::Unknown => return true,
+                Way::Unknown => return None,
                 Way::AddsUp => adds_up = true,
-                Way::Loads => loads = true,
+                Way::Loads => self.loads = true,
                 Way::Names(distance) => {
                     has_tables = true;
-                    let target = known.address_of(at + bytes).map(|behind| behind.wrapping_add_signed(distance));
-                    if target.is_some_and(|table| distances(known, table).any(into)) {
-                        return true;
+                    if let Some(behind) = known.address_of(at + bytes) {
+                        distances(known, behind.wrapping_add_signed(distance)).for_each(|to| self.marks.mark(to));
                     }
                 }
-                Way::By(table) => {
-                    if addresses(known, table).any(into) {
-                        return true;
-                    }
-                }
+                Way::By(table) => addresses(known, table).for_each(|to| self.marks.mark(to)),
             }
+            before.rotate_right(1);
+            before[0] = at;
+            at += bytes;
         }
-        before.rotate_right(1);
-        before[0] = at;
-        at += bytes;
+        (!adds_up || has_tables).then_some(())
     }
-    adds_up && !has_tables || loads && known.names(room.start + 1..room.end)
 }
 
 /// `lea`, and what jumps by an operand.
