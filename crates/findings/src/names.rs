@@ -3,6 +3,7 @@
 //! Apart from the report because it knows modules and their files and nothing of races.
 //! A module's debug information is read when an address of it is first asked for.
 
+mod atomics;
 mod base;
 mod dwarf;
 pub(crate) mod elf;
@@ -11,6 +12,7 @@ mod locals;
 mod variables;
 
 use crate::raw::{RawModule, RawStack};
+pub use atomics::{Piece, atomic_code};
 pub use base::{Base, Meaning};
 use elf::{Image, Symbol, Unread};
 pub use functions::Functions;

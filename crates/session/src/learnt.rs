@@ -2,8 +2,8 @@
 //! level of atomics orders them, and holds which they were.
 //!
 //! They are kept by the file of code that they stand in (`lists.rs`), for all programs that
-//! load it, and found again in a later build of it (`builds.rs`). What one recording ordered
-//! stands in its manifest.
+//! load it, and found again in a later build of it (`builds.rs`). What debug information tells need
+//! not be learnt, and is not kept (`declared.rs`). What one recording ordered stands in its manifest.
 
 use relive_trace::control::ACCESSES_MAX;
 use relive_trace::manifest::Accesses;
@@ -11,14 +11,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 mod builds;
+mod declared;
 mod lists;
 
+pub use declared::Declared;
 pub use lists::{Known, ListError, Lists};
 
 /// Instructions, each by its file's [`key`](relive_trace::accesses::key) and its offset there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learnt {
     accesses: BTreeSet<[u64; 2]>,
+    /// Those that debug information tells.
+    declared: BTreeSet<[u64; 2]>,
     /// Where those files are, as far as that is known.
     files: BTreeMap<u64, PathBuf>,
 }
@@ -28,11 +32,17 @@ impl Learnt {
     pub fn add(&mut self, found: impl IntoIterator<Item = [u64; 2]>) -> usize {
         let before = self.accesses.len();
         for access in found {
-            if self.accesses.len() < ACCESSES_MAX {
+            if self.accesses.len() < ACCESSES_MAX && !self.declared.contains(&access) {
                 self.accesses.insert(access);
             }
         }
         self.accesses.len() - before
+    }
+
+    /// Orders some besides that were not learnt, and are not kept. Those that were learnt take precedence where there is no
+    /// room for all.
+    pub fn declare(&mut self, found: impl IntoIterator<Item = [u64; 2]>) {
+        self.declared.extend(found);
     }
 
     /// Adds what others have, and where their files are.
@@ -45,7 +55,7 @@ impl Learnt {
     #[must_use]
     pub fn in_files_of(&self, other: &Self) -> Self {
         let accesses = self.accesses.iter().filter(|[file, _]| other.files.contains_key(file)).copied().collect();
-        Self { accesses, files: other.files.clone() }
+        Self { accesses, files: other.files.clone(), ..Self::default() }
     }
 
     /// The file of this key is there.
@@ -53,17 +63,25 @@ impl Learnt {
         self.files.insert(file, path.to_owned());
     }
 
-    /// How many there are.
+    /// Where files are in which some were learnt.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.values().map(PathBuf::as_path)
+    }
+
+    /// How many were learnt.
     pub fn count(&self) -> usize {
         self.accesses.len()
     }
 
-    /// In ascending order.
+    /// All that a recording is to order, in ascending order.
     pub(crate) fn words(&self) -> impl ExactSizeIterator<Item = [u64; 2]> {
-        self.accesses.iter().copied()
+        let room = ACCESSES_MAX - self.accesses.len();
+        let declared = self.declared.difference(&self.accesses).take(room);
+        let all: BTreeSet<[u64; 2]> = self.accesses.iter().chain(declared).copied().collect();
+        all.into_iter()
     }
 
-    /// By the file, where it is and offsets there.
+    /// What was learnt by the file, where it is and offsets there.
     fn by_file(&self) -> BTreeMap<u64, (Option<&Path>, Vec<u64>)> {
         let mut files: BTreeMap<u64, (Option<&Path>, Vec<u64>)> = BTreeMap::new();
         for &[file, place] in &self.accesses {
@@ -74,8 +92,9 @@ impl Learnt {
     }
 
     pub(crate) fn to_manifest(&self) -> Vec<Accesses> {
-        let files = self.by_file().into_iter();
-        files.map(|(file, (_, places))| Accesses { file: format!("{file:016x}"), places }).collect()
+        let mut files: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        self.words().for_each(|[file, place]| files.entry(file).or_default().push(place));
+        files.into_iter().map(|(file, places)| Accesses { file: format!("{file:016x}"), places }).collect()
     }
 
     /// What a recording orders, as its manifest says.
@@ -111,6 +130,18 @@ mod tests {
         assert_eq!(learnt.words().collect::<Vec<_>>(), [[5, 10], [7, 20], [7, 30]]);
         assert_eq!(learnt.add([[7, 30]]), 0);
         assert_eq!(learnt.take_in(&Learnt::from_iter([[7, 30], [7, 31]])), 1);
+    }
+
+    #[test]
+    fn what_is_declared_is_ordered_and_never_new() {
+        let mut learnt = Learnt::from_iter([[7, 30]]);
+        learnt.declare([[7, 20], [7, 30]]);
+        assert_eq!((learnt.add([[7, 20]]), learnt.add([[7, 10]])), (0, 1));
+        assert_eq!(learnt.words().collect::<Vec<_>>(), [[7, 10], [7, 20], [7, 30]]);
+        assert_eq!((learnt.count(), learnt.to_manifest()[0].places.len()), (2, 3));
+        learnt.declare((0..=ACCESSES_MAX as u64).map(|place| [1, place]));
+        let words: Vec<_> = learnt.words().collect();
+        assert_eq!((words.len(), words.contains(&[7, 10])), (ACCESSES_MAX, true), "what was learnt comes first");
     }
 
     #[test]

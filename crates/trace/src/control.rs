@@ -69,7 +69,7 @@ pub mod mode {
 }
 
 /// Instructions in [`Accesses`], at most.
-pub const ACCESSES_MAX: usize = 16384;
+pub const ACCESSES_MAX: usize = 1 << 16;
 
 /// Bits of [`Control::flags`].
 pub mod flag {

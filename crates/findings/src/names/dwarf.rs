@@ -11,6 +11,7 @@ use gimli::{
 };
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -117,6 +118,14 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// A function's code, or what was inlined of one.
+pub(super) struct Code<'e, 'a> {
+    pub(super) entry: &'e Entry<'a>,
+    /// The function that it was made from, by its offset in the file's entries, if that is another entry there.
+    pub(super) origin: Option<usize>,
+    pub(super) inlined: bool,
+}
+
 impl<'a> Entries<'a> {
     fn file(&self, supplementary: bool) -> Option<&Dwarf<Slice<'a>>> {
         if supplementary { self.dwarf.sup() } else { Some(&self.dwarf) }
@@ -209,16 +218,47 @@ impl<'a> Entries<'a> {
         Some(text.to_string_lossy().into_owned())
     }
 
+    /// The symbol of a function, or of the declaration that it completes.
+    pub(super) fn linkage_name(&self, entry: &Entry<'a>) -> Option<String> {
+        let (owner, value) = self.inherited(entry, gimli::DW_AT_linkage_name)?;
+        let text = self.file(owner.supplementary)?.attr_string(&owner.unit, value).ok()?;
+        Some(text.to_string_lossy().into_owned())
+    }
+
+    /// Calls `visit` with all code of the unit at `start`.
+    pub(super) fn each_code(&self, start: usize, mut visit: impl FnMut(Code<'_, 'a>)) {
+        let Some(unit) = self.unit(false, start) else { return };
+        let mut entry = Entry { supplementary: false, unit: Rc::clone(&unit), offset: UnitOffset(0) };
+        let mut cursor = unit.entries();
+        while let Ok(Some((_, found))) = cursor.next_dfs() {
+            let inlined = found.tag() == gimli::DW_TAG_inlined_subroutine;
+            if !inlined && found.tag() != gimli::DW_TAG_subprogram {
+                continue;
+            }
+            let origin = match found.attr_value(gimli::DW_AT_abstract_origin) {
+                Ok(Some(AttributeValue::UnitRef(offset))) => Some(start + offset.0),
+                Ok(Some(AttributeValue::DebugInfoRef(offset))) => Some(offset.0),
+                _ => None,
+            };
+            entry.offset = found.offset();
+            visit(Code { entry: &entry, origin, inlined });
+        }
+    }
+
+    /// Where the code of a function stands, or of a block in it.
+    pub(super) fn ranges(&self, entry: &Entry<'a>) -> Vec<Range<u64>> {
+        let mut all = Vec::new();
+        let Ok(found) = entry.unit.entry(entry.offset) else { return all };
+        let Ok(mut ranges) = self.dwarf.die_ranges(&entry.unit, &found) else { return all };
+        while let Ok(Some(range)) = ranges.next() {
+            all.extend((range.begin < range.end).then_some(range.begin..range.end));
+        }
+        all
+    }
+
     /// Whether the code of a function, or of a block in it, holds `address`.
     pub(super) fn holds(&self, entry: &Entry<'a>, address: u64) -> bool {
-        let Ok(found) = entry.unit.entry(entry.offset) else { return false };
-        let Ok(mut ranges) = self.dwarf.die_ranges(&entry.unit, &found) else { return false };
-        while let Ok(Some(range)) = ranges.next() {
-            if (range.begin..range.end).contains(&address) {
-                return true;
-            }
-        }
-        false
+        self.ranges(entry).iter().any(|range| range.contains(&address))
     }
 
     /// The address that an expression consists of.

@@ -127,6 +127,17 @@ impl Image {
     }
 }
 
+/// The debug information of the file at `path`, found as for an [`Image`].
+pub(super) fn debug(path: &Path, roots: &[PathBuf]) -> Option<Debug> {
+    let found = with_elf(path, |elf| {
+        if has_debug(elf) {
+            return Some(path.to_owned());
+        }
+        apart(path, elf, elf.build_id().ok().flatten().unwrap_or_default(), roots)
+    })??;
+    Debug::open(&found, supplement(&found, roots).as_deref())
+}
+
 /// How many bytes of thread-local variables the file at `path` has.
 pub(super) fn storage_bytes(path: &Path) -> Option<u64> {
     with_elf(path, |elf| {

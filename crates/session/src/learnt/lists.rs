@@ -265,13 +265,19 @@ fn add(module: &mut Module, key: u64, path: Option<&Path>, places: &[u64]) -> us
     count
 }
 
-/// Those beside the runtime, the last changed first. What are more than are kept go.
+/// Those beside the runtime, the last changed first.
 fn cached(folder: &Path) -> Vec<Module> {
+    // What another version of relive keeps there is none.
+    newest(folder, "learnt-").iter().filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect()
+}
+
+/// The lists whose names begin so, the last changed first. What are more than are kept go.
+pub(super) fn newest(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<(SystemTime, PathBuf)> = entries
         .filter(|entry| {
             let name = entry.file_name();
-            name.as_bytes().starts_with(b"learnt-") && name.as_bytes().ends_with(b".json")
+            name.as_bytes().starts_with(prefix.as_bytes()) && name.as_bytes().ends_with(b".json")
         })
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
         .collect();
@@ -279,12 +285,11 @@ fn cached(folder: &Path) -> Vec<Module> {
     for (_, path) in files.drain(files.len().min(KEPT_MAX)..) {
         let _ = fs::remove_file(path);
     }
-    // What another version of relive keeps there is none.
-    files.iter().filter_map(|(_, path)| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect()
+    files.into_iter().map(|(_, path)| path).collect()
 }
 
 /// Whoever reads it meanwhile finds the old or the new one whole.
-fn write(path: &Path, content: &impl Serialize) -> Result<(), ListError> {
+pub(super) fn write(path: &Path, content: &impl Serialize) -> Result<(), ListError> {
     let fail = |cause| ListError::System { path: path.to_owned(), cause };
     let mut text = serde_json::to_vec_pretty(content).map_err(|cause| fail(cause.into()))?;
     text.push(b'\n');

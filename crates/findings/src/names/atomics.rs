@@ -1,0 +1,146 @@
+//! Code that a program's debug information says is an access to an atomic variable.
+//!
+//! On x86-64 an atomic load is a plain one, and so is a store that releases; but where they
+//! stand is told: compilers inline them from functions of the language's library, `load` of
+//! `std::atomic` and `atomic_load` of Rust's `core`, and say so of each place. Operations that
+//! change memory count as well: one that changes nothing, as adding 0, becomes a load.
+//!
+//! Apart from the names of a report because no address is asked about: all of a file's are
+//! wanted, before it runs.
+
+use super::dwarf::{Code, Entries, Entry};
+use super::elf;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A piece of code that accesses an atomic variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its addresses in the file's own terms.
+    pub range: Range<u64>,
+    /// It stands in another function. What is not inlined has variables of its own, on the stack.
+    pub inlined: bool,
+}
+
+/// Those of the file at `path`, whose debug information may be under one of `roots`; `None` if there is no debug information.
+pub fn atomic_code(path: &Path, roots: &[PathBuf]) -> Option<Vec<Piece>> {
+    let debug = elf::debug(path, roots)?;
+    let entries = debug.entries();
+    let mut known = HashMap::new();
+    let mut pieces = Vec::new();
+    for unit in entries.unit_starts() {
+        entries.each_code(unit, |Code { entry, origin, inlined }| {
+            let is_one = match origin {
+                Some(origin) => *known.entry(origin).or_insert_with(|| is_atomic(&entries, entry)),
+                None => is_atomic(&entries, entry),
+            };
+            if is_one {
+                pieces.extend(entries.ranges(entry).into_iter().map(|range| Piece { range, inlined }));
+            }
+        });
+    }
+    Some(pieces)
+}
+
+fn is_atomic<'a>(entries: &Entries<'a>, entry: &Entry<'a>) -> bool {
+    entries.name(entry).is_some_and(|name| is_function(&name))
+        || entries.linkage_name(entry).is_some_and(|name| is_member(&name))
+}
+
+/// By the name: one of Rust's, which is generic, or one of the same name in C.
+fn is_function(name: &str) -> bool {
+    const DO: [&str; 15] = [
+        "load",
+        "store",
+        "add",
+        "sub",
+        "and",
+        "nand",
+        "or",
+        "xor",
+        "swap",
+        "max",
+        "min",
+        "umax",
+        "umin",
+        "compare_exchange",
+        "compare_exchange_weak",
+    ];
+    let bare = name.split('<').next().unwrap_or(name);
+    matches!(bare, "read_volatile" | "write_volatile")
+        || bare.strip_prefix("atomic_").is_some_and(|does| DO.contains(&does))
+}
+
+/// By the symbol: a member of one of C++'s classes.
+fn is_member(symbol: &str) -> bool {
+    const OF: [&str; 12] = [
+        "St6atomicI",
+        "St13__atomic_baseI",
+        "St14__atomic_floatI",
+        "St12__atomic_refI",
+        "St10atomic_refI",
+        "St11atomic_flag",
+        // How many share an object: who gives it up last looks at it plainly.
+        "St16_Sp_counted_base",
+        "St3__16atomicI",
+        "St3__113__atomic_baseI",
+        "St3__111atomic_flag",
+        "St3__114__shared_count",
+        "5boost7atomics",
+    ];
+    let member = symbol.strip_prefix("_ZN").map(|rest| rest.trim_start_matches(['r', 'V', 'K', 'R', 'O']));
+    member.is_some_and(|member| OF.iter().any(|class| member.starts_with(class))) || symbol.contains("__cxx_atomic_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{atomic_code, is_function, is_member};
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn functions_go_by_their_names() {
+        for (name, expected) in [
+            ("atomic_load<usize>", true),
+            ("atomic_compare_exchange_weak<*mut std::sync::Block<(u8, u8)>>", true),
+            ("atomic_add", true),
+            ("read_volatile<bool>", true),
+            ("atomic_loader<u8>", false),
+            ("atomic_write_file", false),
+            ("load<usize>", false),
+        ] {
+            assert_eq!(is_function(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn members_go_by_their_classes() {
+        for (symbol, expected) in [
+            ("_ZNKSt13__atomic_baseIiE4loadESt12memory_order", true),
+            ("_ZNSt6atomicIbE5storeEbSt12memory_order", true),
+            ("_ZNVKSt11atomic_flag4testESt12memory_order", true),
+            ("_ZNSt16_Sp_counted_baseILN9__gnu_cxx12_Lock_policyE2EE10_M_releaseEv", true),
+            ("_ZNKSt3__113__atomic_baseIjLb0EE4loadENS_12memory_orderE", true),
+            ("_ZNSt6vectorISt6atomicIbESaIS1_EE4sizeEv", false),
+            ("_ZNSt12_Vector_baseIiSaIiEE4sizeEv", false),
+            ("St6atomicI", false),
+        ] {
+            assert_eq!(is_member(symbol), expected, "{symbol}");
+        }
+    }
+
+    /// An atomic load, wherever the compiler puts it.
+    fn loads(of: &AtomicU32) -> u32 {
+        of.load(Ordering::Acquire)
+    }
+
+    #[test]
+    fn a_program_tells_where_its_own_stand() {
+        assert_eq!(loads(&AtomicU32::new(3)), 3);
+        let path = std::env::current_exe().expect("a path");
+        let pieces = atomic_code(&path, &[]).expect("debug information");
+        assert!(!pieces.is_empty() && pieces.iter().all(|piece| piece.range.start < piece.range.end));
+        assert_eq!(atomic_code(Path::new("/nowhere"), &[]), None);
+    }
+}

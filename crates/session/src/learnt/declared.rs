@@ -1,0 +1,137 @@
+//! Accesses that need not be learnt: a file's debug information says that they are atomic.
+//!
+//! Where an atomic variable is loaded or stored nothing but a plain instruction stands, which is
+//! no event unless a race showed it to be one. But compilers tell from which functions each
+//! piece of code was inlined (`relive_findings::names::atomic_code`), so that a program of C++ or
+//! Rust replays from its first recording at the level of atomics on. Not told is what C does by
+//! `atomic_load`, and what a compiler has merged.
+//!
+//! A program with much debug information takes seconds to look through, so what was found is kept
+//! beside the runtime by the file's key. It may be lost.
+
+use super::{Learnt, builds, lists};
+use crate::binary;
+use crate::launch::Runtime;
+use crate::program::Program;
+use iced_x86::{Code, Decoder, DecoderOptions, Register};
+use object::{Object, ObjectSegment};
+use relive_findings::names::{DEBUG_ROOT, Piece, atomic_code};
+use relive_sys::atomics::Access;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is kept was found by other rules if this was another one.
+const RULES: u32 = 1;
+
+/// Where what was found is kept.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    folder: PathBuf,
+}
+
+impl Declared {
+    /// Beside the runtime.
+    pub fn of(runtime: &Runtime) -> Self {
+        Self { folder: runtime.library.parent().map(Path::to_owned).unwrap_or_default() }
+    }
+
+    /// Those in a program and the libraries that it begins with.
+    pub fn in_program(&self, program: &Program) -> Vec<[u64; 2]> {
+        let mut files = binary::listed(&program.loader, &program.executable);
+        files.insert(program.executable.clone());
+        files.iter().flat_map(|path| self.in_file(path)).collect()
+    }
+
+    /// Those in files in which something was learnt.
+    pub fn in_files_of(&self, learnt: &Learnt) -> Vec<[u64; 2]> {
+        learnt.paths().flat_map(|path| self.in_file(path)).collect()
+    }
+
+    fn in_file(&self, path: &Path) -> Vec<[u64; 2]> {
+        let Some(key) = builds::key_of(path) else { return Vec::new() };
+        let name = format!("atomics{RULES}-{key:016x}.json");
+        let kept = fs::read(self.folder.join(&name)).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let places: Vec<u64> = kept.unwrap_or_else(|| {
+            let Some(pieces) = atomic_code(path, &[PathBuf::from(DEBUG_ROOT)]) else { return Vec::new() };
+            let found = fs::read(path).map(|bytes| places(&bytes, &pieces)).unwrap_or_default();
+            // Without it the file is looked through again.
+            let _ = lists::write(&self.folder.join(&name), &found);
+            lists::newest(&self.folder, "atomics");
+            found.into_iter().collect()
+        });
+        places.into_iter().map(|at| [key, at]).collect()
+    }
+}
+
+/// The offsets of accesses in pieces of a file.
+fn places(bytes: &[u8], pieces: &[Piece]) -> BTreeSet<u64> {
+    let Ok(file) = object::File::parse(bytes) else { return BTreeSet::new() };
+    let segments: BTreeMap<u64, (u64, u64)> =
+        file.segments().map(|segment| (segment.address(), segment.file_range())).collect();
+    let code_of = |piece: &Piece| {
+        let (first, (from, size)) = segments.range(..=piece.range.start).next_back()?;
+        let begin = piece.range.start - first;
+        let end = begin.checked_add(piece.range.end - piece.range.start).filter(|end| end <= size)?;
+        Some((from + begin, bytes.get((from + begin) as usize..(from + end) as usize)?))
+    };
+    let accesses = pieces.iter().filter_map(|piece| {
+        let (from, code) = code_of(piece)?;
+        Some(accesses(code, piece.inlined).map(move |at| from + at as u64))
+    });
+    accesses.flatten().collect()
+}
+
+/// The offsets of those in a piece of code, which is `inlined` or a function that has variables of its own.
+fn accesses(code: &[u8], inlined: bool) -> impl Iterator<Item = usize> {
+    const BITS: u32 = 64;
+    let instructions = Decoder::with_ip(BITS, code, 0, DecoderOptions::NONE).into_iter();
+    let mut has_frame = false;
+    instructions
+        .filter(move |instruction| {
+            has_frame |= !inlined && instruction.code() == Code::Push_r64 && instruction.op0_register() == Register::RBP;
+            let own = match instruction.memory_base() {
+                Register::RSP => !inlined,
+                Register::RBP => has_frame,
+                _ => false,
+            };
+            let code = &code[instruction.ip() as usize..];
+            !own && Access::at(code).is_some() && Access::indivisible_at(code).is_none()
+        })
+        .map(|instruction| instruction.ip() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Declared, accesses};
+    use std::fs;
+
+    #[test]
+    fn accesses_are_those_to_what_is_not_the_functions_own() {
+        // push rbp; mov rbp, rsp; mov [rbp - 8], rdi; mov rax, [rbp - 8]; mov eax, [rax]; mfence; pop rbp; ret
+        let whole =
+            b"\x55\x48\x89\xE5\x48\x89\x7D\xF8\x48\x8B\x45\xF8\x8B\x00\x0F\xAE\xF0\x5D\xC3";
+        assert_eq!(accesses(whole, false).collect::<Vec<_>>(), [12]);
+        // lock xadd [rdi], eax; mov eax, [rsp + 8]; lea rax, [rdi]; mov [rbp + 4], ecx
+        let piece = b"\xF0\x0F\xC1\x07\x8B\x44\x24\x08\x48\x8D\x07\x89\x4D\x04";
+        assert_eq!(accesses(piece, true).collect::<Vec<_>>(), [4, 11]);
+        assert_eq!(accesses(piece, false).collect::<Vec<_>>(), [11]);
+    }
+
+    #[test]
+    fn what_was_found_in_a_file_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let declared = Declared { folder: folder.path().to_owned() };
+        let own = std::env::current_exe().unwrap();
+        let found = declared.in_file(&own);
+        assert!(!found.is_empty());
+        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let [kept] = &names[..] else { panic!("{names:?}") };
+        assert_eq!(declared.in_file(&own), found);
+        fs::write(kept, "[4711]").unwrap();
+        assert_eq!(declared.in_file(&own), [[found[0][0], 4711]]);
+        fs::write(kept, "damaged").unwrap();
+        assert_eq!(declared.in_file(&own), found);
+        assert_eq!(declared.in_file(&folder.path().join("none")), Vec::<[u64; 2]>::new());
+    }
+}
