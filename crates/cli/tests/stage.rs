@@ -30,6 +30,7 @@ pub(crate) mod run;
 use build::Program;
 use registry::Stop;
 use run::{Ended, Limits};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -48,11 +49,13 @@ pub(crate) struct Stage {
     pub(crate) environment: bool,
     /// They are made at the level of atomics.
     pub(crate) atomics: bool,
+    /// With nothing known of the program but what its debug information tells.
+    pub(crate) untaught: bool,
 }
 
 impl Default for Stage {
     fn default() -> Self {
-        Stage { timeout: Duration::from_secs(60), stop: None, environment: false, atomics: false }
+        Stage { timeout: Duration::from_secs(60), stop: None, environment: false, atomics: false, untaught: false }
     }
 }
 
@@ -86,6 +89,11 @@ impl Program {
         let mut command = relive();
         command.arg("record").args(stage.environment.then_some("--environment"));
         command.args(stage.atomics.then_some("--level=atomics"));
+        if stage.untaught {
+            let lists = folder.path().join("nothing");
+            fs::write(&lists, "[]").expect("an empty list");
+            command.arg("--learnt").arg(lists);
+        }
         command.arg("-o").arg(folder.path().join("trace")).arg("--");
         command.arg(&self.path).args(arguments);
         let ended = run::run(command, &stage.limits(true));

@@ -37,6 +37,8 @@ pub(crate) enum Mode {
     Environment,
     /// Recorded at the level of atomics, once what races was learnt, then replayed.
     Atomics,
+    /// Recorded at the level of atomics as if for the first time, then replayed.
+    Untaught,
     /// Translated: by itself, and replayed.
     Dbi,
 }
@@ -44,7 +46,7 @@ pub(crate) enum Mode {
 impl Mode {
     /// Every mode.
     pub(crate) const ALL: &'static [Mode] =
-        &[Mode::Native, Mode::Record, Mode::Replay, Mode::Gdb, Mode::Environment, Mode::Atomics, Mode::Dbi];
+        &[Mode::Native, Mode::Record, Mode::Replay, Mode::Gdb, Mode::Environment, Mode::Atomics, Mode::Untaught, Mode::Dbi];
 
     /// Whether this guest is run in this mode.
     pub(crate) fn suits(self, guest: &Guest) -> bool {
@@ -52,6 +54,7 @@ impl Mode {
             Mode::Gdb => guest.gdb,
             Mode::Environment => guest.environment,
             Mode::Atomics => guest.atomics,
+            Mode::Untaught => guest.told,
             Mode::Replay => guest.plain,
             _ => true,
         }
@@ -66,6 +69,7 @@ impl Mode {
             Mode::Gdb => "gdb",
             Mode::Environment => "environment",
             Mode::Atomics => "atomics",
+            Mode::Untaught => "untaught",
             Mode::Dbi => "dbi",
         }
     }
@@ -75,8 +79,9 @@ impl Mode {
 pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
     let program = guest.program()?;
     let environment = mode == Mode::Environment || mode == Mode::Dbi && guest.environment;
-    let atomics = mode == Mode::Atomics;
-    let mut stage = Stage { stop: guest.stop.clone(), environment, atomics, ..Stage::default() };
+    let untaught = mode == Mode::Untaught;
+    let atomics = mode == Mode::Atomics || untaught;
+    let mut stage = Stage { stop: guest.stop.clone(), environment, atomics, untaught, ..Stage::default() };
     if let Some(seconds) = guest.timeout {
         stage.timeout = Duration::from_secs(seconds);
     }
@@ -90,6 +95,7 @@ pub(crate) fn check(guest: &Guest, mode: Mode) -> Result<(), String> {
             Mode::Replay => (0..runs()).try_for_each(|_| case.replays(REPLAYS)),
             Mode::Environment => case.replays(REPLAYS_WITH_ENVIRONMENT),
             Mode::Atomics => case.learns(),
+            Mode::Untaught => (0..runs()).try_for_each(|_| case.is_told()),
             Mode::Dbi => case.translated(),
             // Without and with what the first replay learnt.
             Mode::Gdb => case.record().and_then(|recording| {
@@ -183,6 +189,12 @@ impl Case<'_> {
         }
         let expected = &self.guest.status;
         Err(format!("{}, expected one of {expected:?}\n{}{}", ended.status_text(), ended.text(), ended.complaints()))
+    }
+
+    /// Debug information tells all accesses that are atomic: each replay is as the recording, whatever the guest promises else.
+    fn is_told(&self) -> Result<(), String> {
+        let recording = self.record()?;
+        (0..REPLAYS_WITH_ENVIRONMENT).try_for_each(|_| self.as_recorded(&recording, &recording.replay(&[])))
     }
 
     /// What races is learnt, and recordings replay then. One in which threads did what they never did before may diverge,

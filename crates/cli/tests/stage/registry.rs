@@ -55,6 +55,9 @@ pub(crate) struct Guest {
     /// Also recorded at the level of atomics, where each of its replays is as the recording.
     #[serde(default)]
     pub(crate) atomics: bool,
+    /// Also recorded there with nothing learnt: debug information tells all that it hands over by.
+    #[serde(default)]
+    pub(crate) told: bool,
     /// Whether gdb watches `transcript` in it.
     #[serde(default = "yes")]
     pub(crate) gdb_watch: bool,

@@ -5,6 +5,10 @@
 //! `std::atomic` and `atomic_load` of Rust's `core`, and say so of each place. Operations that
 //! change memory count as well: one that changes nothing, as adding 0, becomes a load.
 //!
+//! Where a compiler makes one instruction of several, it can't say of which of them it is, and says that
+//! it stands at line 0, in what both were inlined into. So such places are told as well, where their
+//! function has atomic accesses besides.
+//!
 //! Apart from the names of a report because no address is asked about: all of a file's are
 //! wanted, before it runs.
 
@@ -23,24 +27,65 @@ pub struct Piece {
     pub inlined: bool,
 }
 
-/// Those of the file at `path`, whose debug information may be under one of `roots`; `None` if there is no debug information.
-pub fn atomic_code(path: &Path, roots: &[PathBuf]) -> Option<Vec<Piece>> {
+/// Code that was made of several places, in a function with such pieces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// Its addresses in the file's own terms.
+    pub range: Range<u64>,
+    /// Those of the function.
+    pub function: Range<u64>,
+}
+
+/// What the debug information of a file tells of atomic variables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AtomicCode {
+    /// Accesses to them.
+    pub pieces: Vec<Piece>,
+    /// What may be some.
+    pub merged: Vec<Merged>,
+}
+
+/// That of the file at `path`, whose debug information may be under one of `roots`; `None` if there is no debug information.
+pub fn atomic_code(path: &Path, roots: &[PathBuf]) -> Option<AtomicCode> {
     let debug = elf::debug(path, roots)?;
     let entries = debug.entries();
     let mut known = HashMap::new();
-    let mut pieces = Vec::new();
+    let mut found = AtomicCode::default();
     for unit in entries.unit_starts() {
+        let (mut functions, before) = (Vec::new(), found.pieces.len());
         entries.each_code(unit, |Code { entry, origin, inlined }| {
             let is_one = match origin {
                 Some(origin) => *known.entry(origin).or_insert_with(|| is_atomic(&entries, entry)),
                 None => is_atomic(&entries, entry),
             };
-            if is_one {
-                pieces.extend(entries.ranges(entry).into_iter().map(|range| Piece { range, inlined }));
+            if is_one || !inlined {
+                let ranges = entries.ranges(entry);
+                found
+                    .pieces
+                    .extend(ranges.iter().filter(|_| is_one).map(|range| Piece { range: range.clone(), inlined }));
+                functions.extend(ranges.into_iter().filter(|_| !inlined));
             }
         });
+        let mut starts: Vec<u64> = found.pieces[before..].iter().map(|piece| piece.range.start).collect();
+        if !starts.is_empty() {
+            starts.sort_unstable();
+            let first_from = |address| starts.partition_point(|start| *start < address);
+            functions.retain(|function| first_from(function.start) < first_from(function.end));
+            functions.sort_unstable_by_key(|function| function.start);
+            found.merged.extend(merged(&entries, unit, &functions));
+        }
     }
-    Some(pieces)
+    Some(found)
+}
+
+/// What stands at line 0 in these functions of a unit, which are in ascending order.
+fn merged(entries: &Entries<'_>, unit: usize, functions: &[Range<u64>]) -> Vec<Merged> {
+    let within = |range: Range<u64>| {
+        let before = functions.partition_point(|function| function.start <= range.start);
+        let function = functions[..before].last().filter(|function| range.end <= function.end)?;
+        Some(Merged { range, function: function.clone() })
+    };
+    entries.lineless(unit).into_iter().filter_map(within).collect()
 }
 
 fn is_atomic<'a>(entries: &Entries<'a>, entry: &Entry<'a>) -> bool {
@@ -139,7 +184,7 @@ mod tests {
     fn a_program_tells_where_its_own_stand() {
         assert_eq!(loads(&AtomicU32::new(3)), 3);
         let path = std::env::current_exe().expect("a path");
-        let pieces = atomic_code(&path, &[]).expect("debug information");
+        let pieces = atomic_code(&path, &[]).expect("debug information").pieces;
         assert!(!pieces.is_empty() && pieces.iter().all(|piece| piece.range.start < piece.range.end));
         assert_eq!(atomic_code(Path::new("/nowhere"), &[]), None);
     }

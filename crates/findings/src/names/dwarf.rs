@@ -245,6 +245,20 @@ impl<'a> Entries<'a> {
         }
     }
 
+    /// The code of the unit at `start` of which no line is known: that of line 0.
+    pub(super) fn lineless(&self, start: usize) -> Vec<Range<u64>> {
+        let mut found = Vec::new();
+        let program = self.unit(false, start).and_then(|unit| unit.line_program.clone());
+        let Some(mut rows) = program.map(gimli::IncompleteLineProgram::rows) else { return found };
+        let mut begun = None;
+        while let Ok(Some((_, row))) = rows.next_row() {
+            let address = row.address();
+            found.extend(begun.filter(|begin| *begin < address).map(|begin| begin..address));
+            begun = (row.line().is_none() && !row.end_sequence()).then_some(address);
+        }
+        found
+    }
+
     /// Where the code of a function stands, or of a block in it.
     pub(super) fn ranges(&self, entry: &Entry<'a>) -> Vec<Range<u64>> {
         let mut all = Vec::new();

@@ -3,8 +3,9 @@
 //! Where an atomic variable is loaded or stored nothing but a plain instruction stands, which is
 //! no event unless a race showed it to be one. But compilers tell from which functions each
 //! piece of code was inlined (`relive_findings::names::atomic_code`), so that a program of C++ or
-//! Rust replays from its first recording at the level of atomics on. Not told is what C does by
-//! `atomic_load`, and what a compiler has merged.
+//! Rust replays from its first recording at the level of atomics on. Of what a compiler has merged
+//! it is guessed: it counts if an atomic access of the same function has the same size, and lies as far from
+//! what a register points to. To order one too many costs time alone. Not told is what C does by `atomic_load`.
 //!
 //! A program with much debug information takes seconds to look through, so what was found is kept
 //! beside the runtime by the file's key. It may be lost.
@@ -15,14 +16,15 @@ use crate::launch::Runtime;
 use crate::program::Program;
 use iced_x86::{Code, Decoder, DecoderOptions, Register};
 use object::{Object, ObjectSegment};
-use relive_findings::names::{DEBUG_ROOT, Piece, atomic_code};
+use relive_findings::names::{AtomicCode, DEBUG_ROOT, atomic_code};
 use relive_sys::atomics::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What is kept was found by other rules if this was another one.
-const RULES: u32 = 1;
+const RULES: u32 = 2;
 
 /// Where what was found is kept.
 #[derive(Clone, Debug)]
@@ -53,8 +55,8 @@ impl Declared {
         let name = format!("atomics{RULES}-{key:016x}.json");
         let kept = fs::read(self.folder.join(&name)).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let places: Vec<u64> = kept.unwrap_or_else(|| {
-            let Some(pieces) = atomic_code(path, &[PathBuf::from(DEBUG_ROOT)]) else { return Vec::new() };
-            let found = fs::read(path).map(|bytes| places(&bytes, &pieces)).unwrap_or_default();
+            let Some(code) = atomic_code(path, &[PathBuf::from(DEBUG_ROOT)]) else { return Vec::new() };
+            let found = fs::read(path).map(|bytes| places(&bytes, &code)).unwrap_or_default();
             // Without it the file is looked through again.
             let _ = lists::write(&self.folder.join(&name), &found);
             lists::newest(&self.folder, "atomics");
@@ -64,32 +66,58 @@ impl Declared {
     }
 }
 
-/// The offsets of accesses in pieces of a file.
-fn places(bytes: &[u8], pieces: &[Piece]) -> BTreeSet<u64> {
+/// The offsets of accesses in what is told of a file.
+fn places(bytes: &[u8], told: &AtomicCode) -> BTreeSet<u64> {
     let Ok(file) = object::File::parse(bytes) else { return BTreeSet::new() };
     let segments: BTreeMap<u64, (u64, u64)> =
         file.segments().map(|segment| (segment.address(), segment.file_range())).collect();
-    let code_of = |piece: &Piece| {
-        let (first, (from, size)) = segments.range(..=piece.range.start).next_back()?;
-        let begin = piece.range.start - first;
-        let end = begin.checked_add(piece.range.end - piece.range.start).filter(|end| end <= size)?;
+    let code_of = |range: &Range<u64>| {
+        let (first, (from, size)) = segments.range(..=range.start).next_back()?;
+        let begin = range.start - first;
+        let end = begin.checked_add(range.end - range.start).filter(|end| end <= size)?;
         Some((from + begin, bytes.get((from + begin) as usize..(from + end) as usize)?))
     };
-    let accesses = pieces.iter().filter_map(|piece| {
-        let (from, code) = code_of(piece)?;
-        Some(accesses(code, piece.inlined).map(move |at| from + at as u64))
-    });
-    accesses.flatten().collect()
+    places_in(told, code_of)
+}
+
+/// The same, with what finds the code at some addresses and its offset.
+fn places_in<'c>(told: &AtomicCode, code_of: impl Fn(&Range<u64>) -> Option<(u64, &'c [u8])>) -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    let mut shapes: BTreeSet<(u64, Shape)> = BTreeSet::new();
+    for piece in &told.pieces {
+        let Some((from, code)) = code_of(&piece.range) else { continue };
+        for (at, shape) in accesses(code, piece.inlined) {
+            found.insert(from + at);
+            shapes.insert((piece.range.start + at, shape));
+        }
+    }
+    for merged in &told.merged {
+        let Some((from, code)) = code_of(&merged.range) else { continue };
+        let alike = |shape: Shape| {
+            let of_function = shapes.range((merged.function.start, Shape::default())..);
+            of_function.take_while(|(at, _)| *at < merged.function.end).any(|(_, other)| *other == shape)
+        };
+        found.extend(accesses(code, true).filter(|(_, shape)| alike(*shape)).map(|(at, _)| from + at));
+    }
+    found
+}
+
+/// How many bytes an access has, and how far they lie from what a register points to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    bytes: usize,
+    distance: u64,
 }
 
 /// The offsets of those in a piece of code, which is `inlined` or a function that has variables of its own.
-fn accesses(code: &[u8], inlined: bool) -> impl Iterator<Item = usize> {
+fn accesses(code: &[u8], inlined: bool) -> impl Iterator<Item = (u64, Shape)> {
     const BITS: u32 = 64;
     let instructions = Decoder::with_ip(BITS, code, 0, DecoderOptions::NONE).into_iter();
     let mut has_frame = false;
     instructions
         .filter(move |instruction| {
-            has_frame |= !inlined && instruction.code() == Code::Push_r64 && instruction.op0_register() == Register::RBP;
+            has_frame |=
+                !inlined && instruction.code() == Code::Push_r64 && instruction.op0_register() == Register::RBP;
             let own = match instruction.memory_base() {
                 Register::RSP => !inlined,
                 Register::RBP => has_frame,
@@ -98,24 +126,48 @@ fn accesses(code: &[u8], inlined: bool) -> impl Iterator<Item = usize> {
             let code = &code[instruction.ip() as usize..];
             !own && Access::at(code).is_some() && Access::indivisible_at(code).is_none()
         })
-        .map(|instruction| instruction.ip() as usize)
+        .map(|found| {
+            let shape = Shape { bytes: found.memory_size().size(), distance: found.memory_displacement64() };
+            (found.ip(), shape)
+        })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Declared, accesses};
+    use super::{Declared, accesses, places_in};
+    use relive_findings::names::{AtomicCode, Merged, Piece};
     use std::fs;
+    use std::ops::Range;
 
     #[test]
     fn accesses_are_those_to_what_is_not_the_functions_own() {
         // push rbp; mov rbp, rsp; mov [rbp - 8], rdi; mov rax, [rbp - 8]; mov eax, [rax]; mfence; pop rbp; ret
-        let whole =
-            b"\x55\x48\x89\xE5\x48\x89\x7D\xF8\x48\x8B\x45\xF8\x8B\x00\x0F\xAE\xF0\x5D\xC3";
-        assert_eq!(accesses(whole, false).collect::<Vec<_>>(), [12]);
+        let whole = b"\x55\x48\x89\xE5\x48\x89\x7D\xF8\x48\x8B\x45\xF8\x8B\x00\x0F\xAE\xF0\x5D\xC3";
+        let check = |code: &[u8], inlined, found: &[u64]| {
+            assert_eq!(accesses(code, inlined).map(|(at, _)| at).collect::<Vec<_>>(), found, "{code:x?}");
+        };
+        check(whole, false, &[12]);
         // lock xadd [rdi], eax; mov eax, [rsp + 8]; lea rax, [rdi]; mov [rbp + 4], ecx
         let piece = b"\xF0\x0F\xC1\x07\x8B\x44\x24\x08\x48\x8D\x07\x89\x4D\x04";
-        assert_eq!(accesses(piece, true).collect::<Vec<_>>(), [4, 11]);
-        assert_eq!(accesses(piece, false).collect::<Vec<_>>(), [11]);
+        check(piece, true, &[4, 11]);
+        check(piece, false, &[11]);
+    }
+
+    #[test]
+    fn what_was_merged_counts_if_an_atomic_access_of_its_function_is_like_it() {
+        // mov eax, [r13 + 16]; mov ecx, [rsi + 16]; mov rcx, [rsi + 16]; mov ecx, [rsi + 8]
+        let code = b"\x41\x8B\x45\x10\x8B\x4E\x10\x48\x8B\x4E\x10\x8B\x4E\x08";
+        let code_of = |range: &Range<u64>| {
+            let within = range.start as usize - 0x1000..range.end as usize - 0x1000;
+            Some((range.start - 0x1000, code.get(within)?))
+        };
+        let check = |function: Range<u64>, found: &[u64]| {
+            let pieces = vec![Piece { range: 0x1000..0x1004, inlined: true }];
+            let merged = vec![Merged { range: 0x1004..0x100E, function }];
+            assert_eq!(places_in(&AtomicCode { pieces, merged }, code_of).into_iter().collect::<Vec<_>>(), found);
+        };
+        check(0x1000..0x100E, &[0, 4]);
+        check(0x1004..0x100E, &[0]);
     }
 
     #[test]
