@@ -9,7 +9,7 @@ use crate::record::record_to_folder;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use relive_findings::{Options, Report, Style, Suppressions, Verdict};
-use relive_session::learnt::{Learnt, Lists};
+use relive_session::learnt::{Declared, Learnt, Lists};
 use relive_session::replay::{Allow, Besides, Hunt, KnownRaces, MeetError, Meeting, Pass, Replayer};
 use relive_session::signals::Held;
 use relive_trace::manifest::Level;
@@ -74,6 +74,7 @@ pub(crate) fn learn(folder: &Path) -> Result<Lesson> {
     let options = RacesArgs::of_recording(true);
     let allow = Allow { rebuilt: false, processor: false };
     let replayer = Replayer::open(folder, &embedded::runtime()?, allow)?;
+    let ordered = Learnt::from_manifest(&replayer.recording().manifest.accesses);
     let besides = Besides { segments: false, accesses: true, ordering_first: true };
     let hunt = search(replayer, &report_options(&options)?, &options, besides)?;
     match hunt.interrupted {
@@ -81,7 +82,7 @@ pub(crate) fn learn(folder: &Path) -> Result<Lesson> {
             let message = "ended by a signal while it looked for accesses to order".to_owned();
             Err(ExitWith { code: ended_by(signal), message }.into())
         }
-        None => Ok(Lesson { accesses: hunt.learnt, ordering: hunt.ordering, replays: hunt.replays }),
+        None => Ok(Lesson { accesses: hunt.learnt.without(&ordered), ordering: hunt.ordering, replays: hunt.replays }),
     }
 }
 
@@ -120,12 +121,14 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<OrEnded<(Report, KnownRace
 
 /// Has later recordings of a program order what was found in one at the level of atomics.
 fn remember(ordered: &Learnt, hunt: &Hunt, options: &RacesArgs) -> Result<()> {
-    let lists = Lists::of(&embedded::runtime()?, options.learnt.as_deref());
+    let runtime = embedded::runtime()?;
+    let lists = Lists::of(&runtime, options.learnt.as_deref());
     let fail = "keep what was learnt";
     let new = lists.keep(&hunt.learnt).context(fail)?;
     if new > 0 {
         // Where an older build taught what this one orders, its own list has that, too.
-        lists.keep(&ordered.in_files_of(&hunt.learnt)).context(fail)?;
+        let declared = Declared::of(&runtime).in_files_of(&hunt.learnt);
+        lists.keep(&ordered.in_files_of(&hunt.learnt).without(&declared)).context(fail)?;
         if !options.quiet {
             message::say(format_args!("{new} more accesses are ordered in later recordings at the level of atomics"));
         }

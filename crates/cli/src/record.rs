@@ -7,7 +7,7 @@ use crate::message::{self, ExitWith};
 use crate::output;
 use crate::races;
 use anyhow::{Context, Result, anyhow, bail};
-use relive_session::learnt::{Declared, Learnt, Lists};
+use relive_session::learnt::{Learnt, Lists};
 use relive_session::limits::{Limit, Limits};
 use relive_session::program::{Program, ProgramError};
 use relive_session::record::{RecordError, RecordOptions, Recorded, record};
@@ -46,21 +46,15 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
     }
     let runtime = embedded::runtime()?;
     let lists = Lists::of(&runtime, options.learnt.as_deref());
-    let declared = Declared::of(&runtime);
     let mut learnt = match level {
         Level::Sync => Learnt::default(),
         Level::Atomics => known(&lists, &program, options)?,
     };
-    if level == Level::Atomics {
-        learnt.declare(declared.in_program(&program));
-    }
     let folder = match &options.output {
         Some(folder) => create_named(folder)?,
         None => Store::from_environment()?.create(&options.program[0])?,
     };
     let once = |learnt: &Learnt| {
-        let mut accesses = learnt.clone();
-        accesses.declare(declared.in_files_of(learnt));
         let options_of_session = RecordOptions {
             program: &program,
             runtime: &runtime,
@@ -68,7 +62,7 @@ pub(crate) fn record_to_folder(options: &RecordArgs) -> Result<(PathBuf, u8)> {
             version: env!("CARGO_PKG_VERSION"),
             environment,
             level,
-            accesses: &accesses,
+            accesses: learnt,
             quiet: options.quiet,
             redacted: &options.redact_env,
             limits: Limits { duration: options.duration, bytes: options.max_size },

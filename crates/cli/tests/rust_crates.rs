@@ -52,6 +52,21 @@ fn check(name: &str) {
 }
 
 #[test]
+fn what_a_script_starts_is_looked_at_as_well_even_if_nobody_ends_the_recording() {
+    let (desk, program) = (Desk::new(), program("with_parking_lot"));
+    for script in ["\"$0\"; \"$0\"", "\"$0\"; kill -9 $PPID"] {
+        let recorded =
+            desk.relive(["record", "-q", "--level", "atomics", "sh", "-c", script, &*program.to_string_lossy()]);
+        assert!(!recorded.stdout.is_empty(), "{recorded:?}");
+        for _ in 0..REPLAYS {
+            let replayed = desk.relive(["replay"]);
+            assert_eq!(replayed.stdout, recorded.stdout, "{script}\n{}", replayed.stderr);
+            assert!(recorded.status.is_none() || replayed.status == recorded.status, "{script}\n{}", replayed.stderr);
+        }
+    }
+}
+
+#[test]
 fn work_that_rayon_steals_is_stolen_again() {
     check("with_rayon");
 }

@@ -23,6 +23,8 @@ pub struct Learnt {
     accesses: BTreeSet<[u64; 2]>,
     /// Those that debug information tells.
     declared: BTreeSet<[u64; 2]>,
+    /// The files of which it was read.
+    read: BTreeSet<u64>,
     /// Where those files are, as far as that is known.
     files: BTreeMap<u64, PathBuf>,
 }
@@ -39,10 +41,25 @@ impl Learnt {
         self.accesses.len() - before
     }
 
-    /// Orders some besides that were not learnt, and are not kept. Those that were learnt take precedence where there is no
-    /// room for all.
-    pub fn declare(&mut self, found: impl IntoIterator<Item = [u64; 2]>) {
-        self.declared.extend(found);
+    /// Orders some of these files besides that were not learnt, and are not kept. Those that were learnt take precedence where
+    /// there is no room for all.
+    pub(crate) fn declare(&mut self, files: impl IntoIterator<Item = (u64, Vec<u64>)>) {
+        for (file, places) in files {
+            self.read.insert(file);
+            self.declared.extend(places.into_iter().map(|place| [file, place]));
+        }
+    }
+
+    /// The files whose declared ones are among these.
+    pub(crate) fn read(&self) -> impl Iterator<Item = u64> {
+        self.read.iter().copied()
+    }
+
+    /// Leaves those out that others have.
+    #[must_use]
+    pub fn without(mut self, others: &Self) -> Self {
+        self.accesses.retain(|access| !others.accesses.contains(access));
+        self
     }
 
     /// Adds what others have, and where their files are.
@@ -135,11 +152,12 @@ mod tests {
     #[test]
     fn what_is_declared_is_ordered_and_never_new() {
         let mut learnt = Learnt::from_iter([[7, 30]]);
-        learnt.declare([[7, 20], [7, 30]]);
+        learnt.declare([(7, vec![20, 30]), (8, Vec::new())]);
+        assert_eq!(learnt.read().collect::<Vec<_>>(), [7, 8]);
         assert_eq!((learnt.add([[7, 20]]), learnt.add([[7, 10]])), (0, 1));
         assert_eq!(learnt.words().collect::<Vec<_>>(), [[7, 10], [7, 20], [7, 30]]);
         assert_eq!((learnt.count(), learnt.to_manifest()[0].places.len()), (2, 3));
-        learnt.declare((0..=ACCESSES_MAX as u64).map(|place| [1, place]));
+        learnt.declare([(1, (0..=ACCESSES_MAX as u64).collect())]);
         let words: Vec<_> = learnt.words().collect();
         assert_eq!((words.len(), words.contains(&[7, 10])), (ACCESSES_MAX, true), "what was learnt comes first");
     }

@@ -17,6 +17,7 @@
 //! It never prints and never exits: the CLI does.
 #![deny(unsafe_code)]
 
+mod answering;
 pub mod binary;
 mod cpuid;
 pub mod data_file;

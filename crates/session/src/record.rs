@@ -10,7 +10,7 @@ use crate::file_limit;
 use crate::handing::Handing;
 use crate::known_code;
 use crate::launch::{self, Launch, Runtime};
-use crate::learnt::Learnt;
+use crate::learnt::{Declared, Learnt};
 use crate::limits::{self, Limit, Limits, recording_now};
 use crate::program::Program;
 use crate::redact::{self, Pattern};
@@ -126,12 +126,12 @@ const STRAGGLERS_STEP_MS: u64 = 2;
 /// # Errors
 /// [`RecordError`] if the program was not started.
 pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Result<Recorded, RecordError> {
-    let RecordOptions { program, runtime, folder, environment, level, accesses, limits, .. } = *options;
+    let RecordOptions { program, runtime, folder, environment, level, limits, .. } = *options;
     let trace_error = |cause| RecordError::Trace { path: folder.to_owned(), cause };
     let held = Held::new().map_err(RecordError::Session)?;
     let mut manifest = begin_manifest(options)?;
-    manifest.environment_recorded = environment;
-    manifest.level = level;
+    let declared = (level == Level::Atomics).then(|| Declared::of(runtime));
+    let accesses = ordered(options, declared.as_ref());
     manifest.accesses = accesses.to_manifest();
     // Where the loader is not there the kernel knows best what to say.
     manifest.start = (environment && program.loader.exists()).then(|| starter::choose(&program.path));
@@ -151,14 +151,14 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     };
     let shared = Arc::new(Shared::new(&setup).map_err(RecordError::Session)?);
     let known = known_code::Kept::load(runtime, &shared);
-    shared.order(accesses).map_err(RecordError::Session)?;
+    shared.order(&accesses).map_err(RecordError::Session)?;
     shared.redact(options.redacted).map_err(RecordError::Session)?;
     if environment {
         shared.keep_from_now().map_err(RecordError::Session)?;
     }
     limits::start(shared.control(), &limits);
-    let service =
-        Service::start(Arc::clone(&shared), folder.to_owned(), Series::Recorded).map_err(RecordError::Session)?;
+    let service = Service::start(Arc::clone(&shared), folder.to_owned(), Series::Recorded, declared)
+        .map_err(RecordError::Session)?;
     // Only processes that become other users miss it.
     let handing = Handing::start(&shared, Series::Recorded, folder, runtime).ok();
     let control = shared.path();
@@ -183,7 +183,7 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     drop((service, handing));
     known.save(&shared);
     manifest.libraries = libraries;
-    let met = shared.met(accesses);
+    let met = shared.met(&accesses);
     manifest.accesses = met.to_manifest();
     manifest.fixed_layout = started.fixed_layout;
     let finished = finish(&shared, folder, manifest, outcome, &living);
@@ -194,6 +194,13 @@ pub fn record(options: &RecordOptions<'_>, reached: &mut dyn FnMut(Limit)) -> Re
     let stopped = (0..files as u32).filter(|&process| stopped_early(folder, process)).count();
     let unordered_waits = shared.control().unordered_waits.load(Relaxed);
     Ok(Recorded { outcome, files, ordered: met.count(), bytes, stopped, incomplete, left_running, unordered_waits })
+}
+
+/// What is ordered besides what always is.
+fn ordered(options: &RecordOptions<'_>, declared: Option<&Declared>) -> Learnt {
+    let mut accesses = options.accesses.clone();
+    accesses.declare(declared.map(|declared| declared.in_program(options.program)).unwrap_or_default());
+    accesses
 }
 
 fn flags_of(options: &RecordOptions<'_>) -> u32 {
@@ -244,6 +251,8 @@ fn begin_manifest(options: &RecordOptions<'_>) -> Result<Manifest, RecordError> 
     manifest.environment = shown.collect();
     manifest.host = binary::host();
     manifest.started_ms = now_ms();
+    manifest.environment_recorded = options.environment;
+    manifest.level = options.level;
     Ok(manifest)
 }
 

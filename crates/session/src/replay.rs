@@ -283,7 +283,7 @@ impl Replayer {
         for (word, shown) in shared.control().output_bytes_before.iter().zip(attempt.shown) {
             word.store(shown, Relaxed);
         }
-        let service = Service::start(Arc::clone(&shared), rule.folder(&self.folder).to_owned(), Series::Learnt)?;
+        let service = Service::start(Arc::clone(&shared), rule.folder(&self.folder).to_owned(), Series::Learnt, None)?;
         // Where the environment is not recorded a process becomes another user in a replay, too.
         let _handing = Handing::start(&shared, Series::Learnt, rule.folder(&self.folder), &self.runtime);
         let mut child = self.start(&shared, &held, output.is_some())?;

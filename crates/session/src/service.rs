@@ -4,7 +4,9 @@
 //! One thread that sleeps on the doorbell, apart from the one that waits for
 //! the program: a process stands still until its file has grown.
 
+use crate::answering;
 use crate::data_file::{self, Series};
+use crate::learnt::Declared;
 use crate::limits;
 use crate::processes;
 use crate::shared::Shared;
@@ -42,14 +44,15 @@ struct Work {
     stop: AtomicBool,
     refused: AtomicBool,
     alarm: OwnedFd,
+    declared: Option<Declared>,
 }
 
 impl Service {
-    /// Starts serving the processes that map `shared`; their data files are in `folder`.
+    /// Starts serving the processes that map `shared`; their data files are in `folder`. They are told what `declared` finds.
     ///
     /// # Errors
     /// What the system says to a new thread or eventfd.
-    pub fn start(shared: Arc<Shared>, folder: PathBuf, series: Series) -> io::Result<Self> {
+    pub fn start(shared: Arc<Shared>, folder: PathBuf, series: Series, declared: Option<Declared>) -> io::Result<Self> {
         let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let work = Arc::new(Work {
             shared,
@@ -58,6 +61,7 @@ impl Service {
             stop: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             alarm,
+            declared,
         });
         let body = Arc::clone(&work);
         let thread = thread::Builder::new().name("relive-service".to_owned()).spawn(move || body.run())?;
@@ -101,6 +105,7 @@ impl Work {
                 }
             }
             survey::answer(&control.survey);
+            answering::answer(&self.shared, self.declared.as_ref(), &self.folder);
             let told = control.divergence.claimed.load(Acquire) == claim::COMPLETE || limits::is_reached(control);
             if !alarmed && told {
                 alarmed = rustix::io::write(&self.alarm, &1u64.to_ne_bytes()).is_ok();
@@ -227,7 +232,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         create_first(&Series::Recorded.path(folder.path(), 0)).unwrap();
         let shared = session(folder.path());
-        let _service = Service::start(Arc::clone(&shared), folder.path().to_owned(), Series::Recorded).unwrap();
+        let _service = Service::start(Arc::clone(&shared), folder.path().to_owned(), Series::Recorded, None).unwrap();
         assert_eq!(ask(&shared, 0, 4 * WINDOW_BYTES), (4 * WINDOW_BYTES, 0));
         assert_eq!(fs::metadata(folder.path().join("p00000.trace")).unwrap().len(), 4 * WINDOW_BYTES);
         assert_eq!(ask(&shared, 9, WINDOW_BYTES), (WINDOW_BYTES, 0));
@@ -282,7 +287,7 @@ mod tests {
         let slot = &shared.control().processes[0];
         slot.pid.store(child.id(), Release);
         slot.state.store(IN_USE, Release);
-        let _service = Service::start(Arc::clone(&shared), folder.path().to_owned(), Series::Recorded).unwrap();
+        let _service = Service::start(Arc::clone(&shared), folder.path().to_owned(), Series::Recorded, None).unwrap();
         while slot.state.load(Acquire) == IN_USE {
             shared.control().doorbell.fetch_add(1, AcqRel);
             futex::wake(&shared.control().doorbell, futex::Flags::empty(), 1).unwrap();
@@ -308,7 +313,7 @@ mod tests {
         slot.process.store(5, Release);
         slot.pid.store(child.id(), Release);
         slot.state.store(IN_USE, Release);
-        let _service = Service::start(Arc::clone(&shared), folder.path().to_owned(), Series::Recorded).unwrap();
+        let _service = Service::start(Arc::clone(&shared), folder.path().to_owned(), Series::Recorded, None).unwrap();
         while slot.state.load(Acquire) == IN_USE {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }

@@ -16,6 +16,7 @@ use relive_trace::layout::FORMAT_VERSION;
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::iter;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -137,7 +138,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Lays ready which accesses are ordered.
+    /// Lays ready which accesses are ordered. Of files whose debug information was read for that nobody needs to ask.
     ///
     /// # Errors
     /// What the system says.
@@ -145,15 +146,22 @@ impl Shared {
         let words = accesses.words();
         Head { file: &self.file }.u32(offset_of!(Control, accesses.count), words.len() as u32)?;
         let bytes: Vec<u8> = words.flatten().flat_map(u64::to_le_bytes).collect();
-        self.file.write_all_at(&bytes, offset_of!(Control, accesses.list) as u64)
+        self.file.write_all_at(&bytes, offset_of!(Control, accesses.list) as u64)?;
+        for file in accesses.read() {
+            self.control().declared.add(file, iter::empty());
+        }
+        Ok(())
     }
 
-    /// Those of them that stand in code which the session's processes have loaded.
+    /// Those of them that stand in code which the session's processes have loaded, and those that were told of meanwhile.
     pub fn met(&self, accesses: &Learnt) -> Learnt {
         const BITS: usize = u64::BITS as usize;
         let met = &self.control().accesses.met;
         let bit = |index: usize| met[index / BITS].load(Ordering::Relaxed) >> (index % BITS) & 1;
-        accesses.words().enumerate().filter(|(index, _)| bit(*index) != 0).map(|(_, access)| access).collect()
+        let mut met: Learnt =
+            accesses.words().enumerate().filter(|(index, _)| bit(*index) != 0).map(|(_, access)| access).collect();
+        self.control().declared.all(|file, place| _ = met.add([[file, place]]));
+        met
     }
 
     /// Lays ready which variables' values the recorded processes are to keep out of the trace.

@@ -13,6 +13,7 @@
 //! Replay: the turns stand in [`TurnSlot`]s behind this header, one for each
 //! recorded thread, and behind those the plan (see [`crate::plan`]).
 
+use crate::declared::DeclaredAccesses;
 use crate::known::KnownCode;
 use crate::stand::Survey;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
@@ -286,6 +287,8 @@ pub struct Control {
     pub in_vain: u64,
     /// Accesses that are ordered like instructions that change memory indivisibly.
     pub accesses: Accesses,
+    /// Those that debug information tells of (recording).
+    pub declared: DeclaredAccesses,
 }
 
 /// Instructions whose plain accesses were learnt to race.

@@ -26,6 +26,7 @@ pub mod accesses;
 #[cfg(feature = "std")]
 pub mod bytes;
 pub mod control;
+pub mod declared;
 #[cfg(feature = "std")]
 pub mod derived;
 #[cfg(feature = "std")]

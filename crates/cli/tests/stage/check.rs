@@ -45,8 +45,16 @@ pub(crate) enum Mode {
 
 impl Mode {
     /// Every mode.
-    pub(crate) const ALL: &'static [Mode] =
-        &[Mode::Native, Mode::Record, Mode::Replay, Mode::Gdb, Mode::Environment, Mode::Atomics, Mode::Untaught, Mode::Dbi];
+    pub(crate) const ALL: &'static [Mode] = &[
+        Mode::Native,
+        Mode::Record,
+        Mode::Replay,
+        Mode::Gdb,
+        Mode::Environment,
+        Mode::Atomics,
+        Mode::Untaught,
+        Mode::Dbi,
+    ];
 
     /// Whether this guest is run in this mode.
     pub(crate) fn suits(self, guest: &Guest) -> bool {

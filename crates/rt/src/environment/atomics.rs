@@ -15,6 +15,8 @@
 //! are events as wholes. So is code that a process makes itself, because nobody knows when it
 //! is complete.
 
+mod declared;
+
 use super::{taking_part, visible};
 use crate::object::{self, Cell};
 use crate::races;
@@ -77,12 +79,12 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
     let range = &file.shown_in(range, offset);
     let mut known = Known::of(file);
     let Some(code) = known.bytes().get(offset..offset + range.len()) else { return };
-    let learnt = learnt(known.bytes(), offset..offset + code.len());
-    // What was learnt is part of the name.
+    let ordered = ordered(known.bytes(), file.descriptor(), offset..offset + code.len());
+    // What is ordered besides is part of the name.
     let key = syscall::file_stat(file.descriptor())
-        .map(|stat| learnt.clone().fold(stat.part(range.len(), offset), |key, at| syscall::name_with(key, at as u64)));
+        .map(|stat| ordered.iter().fold(stat.part(range.len(), offset), |key, &at| syscall::name_with(key, at as u64)));
     let sites = key.and_then(|key| recall(key, code)).unwrap_or_else(|| {
-        let sites = find(code, offset, &mut known, learnt);
+        let sites = find(code, offset, &mut known, &ordered);
         if let Some(key) = key {
             remember(key, &sites);
         }
@@ -100,11 +102,11 @@ pub(super) unsafe fn change(range: &Range<usize>, file: &File, offset: usize) {
 }
 
 /// The instructions in this part of a file, which begins at an offset of it, and how each can be changed.
-fn find(code: &[u8], offset: usize, known: &mut Known<'_>, learnt: impl ExactSizeIterator<Item = usize>) -> Vec<Site> {
+fn find(code: &[u8], offset: usize, known: &mut Known<'_>, ordered: &[usize]) -> Vec<Site> {
     let mut sites: Vec<Site> = Vec::new();
     atomics::find(code, offset, known, |site| sites.push(site));
-    if learnt.len() > 0 {
-        atomics::at(code, offset, known, learnt, |site| sites.push(site));
+    if !ordered.is_empty() {
+        atomics::at(code, offset, known, ordered.iter().copied(), |site| sites.push(site));
         sites.sort_unstable_by_key(|site| site.place);
         sites.dedup_by_key(|site| site.place);
     }
@@ -130,8 +132,9 @@ fn remember(key: u64, sites: &[Site]) {
     }
 }
 
-/// The accesses of a file that were learnt to race, by their offsets in this part of it.
-fn learnt(file: &[u8], part: Range<usize>) -> impl ExactSizeIterator<Item = usize> + Clone {
+/// The accesses of a file that were learnt to race, or are declared to be atomic, by their offsets in this part of it, in
+/// ascending order.
+fn ordered(file: &[u8], descriptor: u32, part: Range<usize>) -> Vec<usize> {
     const BITS: usize = u64::BITS as usize;
     let session = &runtime::session().accesses;
     let all = &session.list[..(session.count as usize).min(ACCESSES_MAX)];
@@ -141,7 +144,19 @@ fn learnt(file: &[u8], part: Range<usize>) -> impl ExactSizeIterator<Item = usiz
     for index in here.clone() {
         session.met[index / BITS].fetch_or(1 << (index % BITS), Ordering::Relaxed);
     }
-    all[here].iter().map(move |&[_, at]| at as usize - part.start)
+    let mut found: Vec<usize> = all[here].iter().map(|&[_, at]| at as usize - part.start).collect();
+    let mut is_sorted = true;
+    declared::each(key, descriptor, |at| {
+        if part.contains(&(at as usize)) {
+            found.push(at as usize - part.start);
+            is_sorted = false;
+        }
+    });
+    if !is_sorted {
+        found.sort_unstable();
+        found.dedup();
+    }
+    found
 }
 
 /// Other memory is there from now on, or none.

@@ -30,28 +30,42 @@ const RULES: u32 = 2;
 #[derive(Clone, Debug)]
 pub struct Declared {
     folder: PathBuf,
+    /// Our own files: what they do is no event.
+    own: Vec<PathBuf>,
 }
 
 impl Declared {
     /// Beside the runtime.
     pub fn of(runtime: &Runtime) -> Self {
-        Self { folder: runtime.library.parent().map(Path::to_owned).unwrap_or_default() }
+        let folder = runtime.library.parent().map(Path::to_owned).unwrap_or_default();
+        Self { folder, own: vec![runtime.library.clone(), runtime.starter.clone()] }
     }
 
-    /// Those in a program and the libraries that it begins with.
-    pub fn in_program(&self, program: &Program) -> Vec<[u64; 2]> {
+    /// Those in a program and the libraries that it begins with, by the keys of all these files.
+    pub(crate) fn in_program(&self, program: &Program) -> Vec<(u64, Vec<u64>)> {
         let mut files = binary::listed(&program.loader, &program.executable);
         files.insert(program.executable.clone());
-        files.iter().flat_map(|path| self.in_file(path)).collect()
+        files.iter().filter_map(|path| self.in_file(path)).collect()
     }
 
     /// Those in files in which something was learnt.
-    pub fn in_files_of(&self, learnt: &Learnt) -> Vec<[u64; 2]> {
-        learnt.paths().flat_map(|path| self.in_file(path)).collect()
+    pub fn in_files_of(&self, learnt: &Learnt) -> Learnt {
+        let files = learnt.paths().filter_map(|path| self.in_file(path));
+        files.flat_map(|(key, places)| places.into_iter().map(move |at| [key, at])).collect()
     }
 
-    fn in_file(&self, path: &Path) -> Vec<[u64; 2]> {
-        let Some(key) = builds::key_of(path) else { return Vec::new() };
+    /// Those in a file that somebody has `open`, under `/proc`: its debug information may stand beside it.
+    pub(crate) fn in_open_file(&self, open: &Path) -> Option<(u64, Vec<u64>)> {
+        let named = fs::read_link(open).ok().filter(|named| builds::key_of(named) == builds::key_of(open));
+        self.in_file(named.as_deref().unwrap_or(open))
+    }
+
+    /// The file's key, and where they are in it.
+    fn in_file(&self, path: &Path) -> Option<(u64, Vec<u64>)> {
+        let key = builds::key_of(path)?;
+        if self.own.iter().any(|own| own == path) {
+            return Some((key, Vec::new()));
+        }
         let name = format!("atomics{RULES}-{key:016x}.json");
         let kept = fs::read(self.folder.join(&name)).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let places: Vec<u64> = kept.unwrap_or_else(|| {
@@ -62,7 +76,7 @@ impl Declared {
             lists::newest(&self.folder, "atomics");
             found.into_iter().collect()
         });
-        places.into_iter().map(|at| [key, at]).collect()
+        Some((key, places))
     }
 }
 
@@ -138,6 +152,7 @@ mod tests {
     use relive_findings::names::{AtomicCode, Merged, Piece};
     use std::fs;
     use std::ops::Range;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn accesses_are_those_to_what_is_not_the_functions_own() {
@@ -173,17 +188,19 @@ mod tests {
     #[test]
     fn what_was_found_in_a_file_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let declared = Declared { folder: folder.path().to_owned() };
+        let declared = Declared { folder: folder.path().to_owned(), own: Vec::new() };
         let own = std::env::current_exe().unwrap();
-        let found = declared.in_file(&own);
+        let (key, found) = declared.in_file(&own).unwrap();
         assert!(!found.is_empty());
         let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         let [kept] = &names[..] else { panic!("{names:?}") };
-        assert_eq!(declared.in_file(&own), found);
+        let open = fs::File::open(&own).unwrap();
+        let open = format!("/proc/self/fd/{}", open.as_raw_fd());
+        assert_eq!(declared.in_open_file(open.as_ref()), Some((key, found.clone())));
         fs::write(kept, "[4711]").unwrap();
-        assert_eq!(declared.in_file(&own), [[found[0][0], 4711]]);
+        assert_eq!(declared.in_file(&own), Some((key, vec![4711])));
         fs::write(kept, "damaged").unwrap();
-        assert_eq!(declared.in_file(&own), found);
-        assert_eq!(declared.in_file(&folder.path().join("none")), Vec::<[u64; 2]>::new());
+        assert_eq!(declared.in_file(&own), Some((key, found)));
+        assert_eq!(declared.in_file(&folder.path().join("none")), None);
     }
 }

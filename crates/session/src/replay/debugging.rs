@@ -49,7 +49,7 @@ impl Replayer {
         let shared = self.prepare(&rule, flag::DEBUGGER)?;
         let script = script(&shared, debugger, "run")?;
         shared.control().debugger.store(word::ATTACHED, Release);
-        let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt)?;
+        let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt, None)?;
         let (control, arguments, environment): (PathBuf, _, _) = (shared.path(), self.arguments(), self.environment());
         let launch = self.launch(Path::new(&control), &arguments, &environment);
         let (root, program) = (self.packed.as_ref(), self.recording.manifest.program.path.as_path());
@@ -74,7 +74,7 @@ impl Replayer {
         let held = Held::new()?;
         let shared = self.prepare(&rule, flag::DEBUGGER)?;
         let script = script(&shared, debugger, "continue")?;
-        let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt)?;
+        let service = Service::start(Arc::clone(&shared), self.folder.clone(), Series::Learnt, None)?;
         let root = Watched::new(self.start(&shared, &held, false)?)?;
         let run = Run::new(self, &shared, &root, &held, &service, &rule);
         let outcome = if let Some(note) = until_it_waits(&run)? {
