@@ -215,28 +215,28 @@ fn every_other_way_has_its_own_report() {
     1: 125
     relive: replay DESK/traces/switch-program-1 diverged: thread 0.0, lock after the last of its 40 recorded events, at DESK/switch-program.c:8 (step)
     relive:   thread 0: 1 of 7 events, is blocked, at DESK/switch-program.c:31 (main)
-    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; `relive record --learn` orders both; or an input (time, files, sockets, signals): record it with --environment
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; `relive record --level atomics` orders atomics, `--learn` data races as well; or an input (time, files, sockets, signals): record it with --environment
     2: 125
     relive: replay DESK/traces/switch-program-2 diverged: thread 0.0, after event 20 of 40: spins outside any recorded operation, at DESK/switch-program.c:13 (other_way)
     relive:   thread 0: 1 of 7 events, is blocked, at DESK/switch-program.c:31 (main)
-    relive: likely cause: thread 0.0 spins at DESK/switch-program.c:13 (other_way): this order was not recorded at this level; or an input (time, files, sockets, signals): record it with --environment
+    relive: likely cause: thread 0.0 spins at DESK/switch-program.c:13 (other_way): this order was not recorded at this level; `relive record --level atomics` orders atomics, `--learn` data races as well; or an input (time, files, sockets, signals): record it with --environment
     3: 125
     relive: replay DESK/traces/switch-program-3 diverged: thread 0.0, event 21 of 40: create of a thread that the recording does not have, at DESK/switch-program.c:14 (other_way)
     relive:   thread 0: 1 of 7 events, is blocked, at DESK/switch-program.c:31 (main)
-    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; `relive record --learn` orders both; or an input (time, files, sockets, signals): record it with --environment
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; `relive record --level atomics` orders atomics, `--learn` data races as well; or an input (time, files, sockets, signals): record it with --environment
     4: 125
     relive: replay DESK/traces/switch-program-4 diverged: thread 0.0, after event 20 of 40: blocks outside any recorded operation, at DESK/switch-program.c:15 (other_way)
     relive:   thread 0: 1 of 7 events, is blocked, at DESK/switch-program.c:31 (main)
-    relive: likely cause: thread 0.0 blocks at DESK/switch-program.c:15 (other_way): this order was not recorded at this level; or an input (time, files, sockets, signals): record it with --environment
+    relive: likely cause: thread 0.0 blocks at DESK/switch-program.c:15 (other_way): this order was not recorded at this level; `relive record --level atomics` orders atomics, `--learn` data races as well; or an input (time, files, sockets, signals): record it with --environment
     5: 125
     relive: replay DESK/traces/switch-program-5 diverged: thread 0.0, after event 23 of 40: it waits with libc-leave for event 7 of thread 0, and nobody can go on, at DESK/switch-program.c:16 (other_way)
     relive:   thread 0: 1 of 7 events, is blocked, at DESK/switch-program.c:31 (main)
-    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; `relive record --learn` orders both; or an input (time, files, sockets, signals): record it with --environment
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; `relive record --level atomics` orders atomics, `--learn` data races as well; or an input (time, files, sockets, signals): record it with --environment
     6: 125
     relive: replay DESK/traces/switch-program-6 diverged: it was killed by SIGABRT, the recording exited with 0
     relive:   thread 0: 1 of 7 events, is blocked
     relive:   thread 0.0: 20 of 40 events, runs
-    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; `relive record --learn` orders both; or an input (time, files, sockets, signals): record it with --environment
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; `relive record --level atomics` orders atomics, `--learn` data races as well; or an input (time, files, sockets, signals): record it with --environment
     7: 125
     relive: replay DESK/traces/switch-program-7 diverged: thread 0.0, event 22 of 40: lock, but the object 0x5555555580a0 is not free, at DESK/switch-program.c:8 (step)
     relive:   thread 0: 1 of 7 events, is blocked, at DESK/switch-program.c:31 (main)
@@ -244,7 +244,7 @@ fn every_other_way_has_its_own_report() {
     8: 125
     relive: replay DESK/traces/switch-program-8 diverged: thread 0.0, it ended after 20 of 40 recorded events, at DESK/switch-program.c:31 (main)
     relive:   thread 0: 1 of 7 events, runs, at DESK/switch-program.c:31 (main)
-    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; `relive record --learn` orders both; or an input (time, files, sockets, signals): record it with --environment
+    relive: likely cause: an order that this level does not record (inline atomics, a hand-made lock, raw futex calls), or a data race; `relive record --level atomics` orders atomics, `--learn` data races as well; or an input (time, files, sockets, signals): record it with --environment
     ");
 }
 

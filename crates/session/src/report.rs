@@ -10,6 +10,7 @@ use crate::supervise::Outcome;
 use crate::watch::Stuck;
 use relive_order::Kind;
 use relive_trace::control::{Divergence, TurnSlot, cause, turn};
+use relive_trace::manifest::Level;
 use relive_trace::record::{LAPSES, instruction};
 use relive_trace::recording::Recording;
 use std::collections::BTreeMap;
@@ -18,9 +19,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 /// So many threads are listed.
 const STANDS_MAX: usize = 16;
 const NOT_RECORDED: &str = "an order that this level does not record (inline atomics, a hand-made lock, raw futex \
-                            calls), or a data race; `relive record --learn` orders both";
+                            calls), or a data race";
 
 const NOT_AT_THIS_LEVEL: &str = "this order was not recorded at this level";
+/// What would, for a recording that does not order atomics, and for one that does.
+const REMEDIES: [&str; 2] = [
+    "; `relive record --level atomics` orders atomics, `--learn` data races as well",
+    "; `relive record --learn` orders both",
+];
 /// What a recording without its environment does not have.
 const NO_INPUTS: &str = "; or an input (time, files, sockets, signals): record it with --environment";
 
@@ -190,11 +196,14 @@ impl<'a> Scene<'a> {
         Report { headline, stands: self.stands(thread), likely, in_vain: None }
     }
 
-    /// Which way a program goes depends on its inputs, too.
+    /// What orders more; and which way a program goes depends on its inputs, too.
     fn with_inputs(&self, likely: String) -> String {
-        let order = likely == NOT_RECORDED || likely.ends_with(NOT_AT_THIS_LEVEL);
-        let inputs = order && !self.recording.manifest.environment_recorded;
-        if inputs { likely + NO_INPUTS } else { likely }
+        let manifest = &self.recording.manifest;
+        if likely != NOT_RECORDED && !likely.ends_with(NOT_AT_THIS_LEVEL) {
+            return likely;
+        }
+        let remedy = REMEDIES[usize::from(manifest.level == Level::Atomics)];
+        likely + remedy + if manifest.environment_recorded { "" } else { NO_INPUTS }
     }
 
     fn stands(&mut self, except: u32) -> Vec<String> {
