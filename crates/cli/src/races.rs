@@ -103,7 +103,8 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<OrEnded<(Report, KnownRace
         );
     }
     let manifest = &replayer.recording().manifest;
-    let ordered = (manifest.level == Level::Atomics).then(|| Learnt::from_manifest(&manifest.accesses));
+    let (level, program) = (manifest.level, manifest.program.path.as_path().to_owned());
+    let ordered = (level == Level::Atomics).then(|| Learnt::from_manifest(&manifest.accesses));
     let besides = Besides { segments: options.segments, accesses: ordered.is_some(), ordering_first: false };
     let hunt = search(replayer, &report, options, besides)?;
     if let Some(signal) = hunt.interrupted {
@@ -113,10 +114,25 @@ fn look(folder: &Path, options: &RacesArgs) -> Result<OrEnded<(Report, KnownRace
         remember(&ordered, &hunt, options)?;
     }
     let report = Report::new(&hunt.found, &report);
+    if level == Level::Sync && report.counts().certain > 0 && !options.quiet {
+        tell_unordered(&program)?;
+    }
     let known = KnownRaces::new(&hunt, &report);
     // Where they can't be kept, they are looked for again when one of them is wanted.
     let _ = known.keep(folder);
     Ok(Ok((report, known)))
+}
+
+/// What is published by an atomic store seems to race where that store is no event.
+fn tell_unordered(program: &Path) -> Result<()> {
+    let count = Declared::of(&embedded::runtime()?).count_in(program);
+    if count > 0 {
+        message::say(format_args!(
+            "debug information tells of plain accesses to atomic variables ({count}), which this recording does not order: if \
+             threads hand over by those, record the program with --level atomics, and what races then does race"
+        ));
+    }
+    Ok(())
 }
 
 /// Has later recordings of a program order what was found in one at the level of atomics.

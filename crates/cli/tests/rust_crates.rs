@@ -85,3 +85,18 @@ fn queues_and_channels_of_crossbeam_hand_over_as_they_did() {
 fn locks_of_parking_lot_are_taken_in_turn() {
     check("with_parking_lot");
 }
+
+#[test]
+fn what_an_atomic_flag_publishes_does_not_race_at_any_level_and_the_other_is_named() {
+    const SAYS: &str = "debug information tells of plain accesses to atomic variables (";
+    let (desk, program) = (Desk::new(), program("flag_and_race"));
+    for (option, says) in [("--environment", true), ("--level=atomics", false)] {
+        let recorded = desk.relive(["record", "-q", option, &*program.to_string_lossy()]);
+        assert_eq!((recorded.status, &*recorded.stdout), (Some(0), "4711 true\n"), "{}", recorded.stderr);
+        let found = desk.relive(["races"]);
+        assert_eq!((found.status, found.stderr.contains(SAYS)), (Some(66), says), "{option}\n{found:?}");
+        assert!(found.stdout.starts_with("1 data race"), "{option}\n{found:?}");
+        let quiet = desk.relive(["races", "-q"]);
+        assert_eq!((quiet.status, &*quiet.stderr), (Some(66), ""), "{option}");
+    }
+}

@@ -15,6 +15,7 @@ mod declared;
 mod lists;
 
 pub use declared::Declared;
+pub(crate) use declared::count as declared;
 pub use lists::{Known, ListError, Lists};
 
 /// Instructions, each by its file's [`key`](relive_trace::accesses::key) and its offset there.

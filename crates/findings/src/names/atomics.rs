@@ -141,6 +141,8 @@ fn is_member(symbol: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{atomic_code, is_function, is_member};
+    use crate::names::elf;
+    use object::{Object, ObjectSection};
     use std::path::Path;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -173,6 +175,28 @@ mod tests {
         ] {
             assert_eq!(is_member(symbol), expected, "{symbol}");
         }
+    }
+
+    #[test]
+    fn damaged_debug_information_tells_something_or_nothing() {
+        let whole = std::fs::read(std::env::current_exe().expect("a path")).expect("its bytes");
+        let path = std::env::temp_dir().join(format!("atomics-{}", std::process::id()));
+        let sections = elf::with_elf(&std::env::current_exe().expect("a path"), |file| {
+            let of = |name| file.section_by_name(name).and_then(|section| section.file_range()).expect("a section");
+            [".debug_info", ".debug_abbrev", ".debug_line", ".debug_str"].map(of)
+        });
+        for (start, size) in sections.expect("an ELF file") {
+            for (part, byte) in [(0, 0xFF), (5, 0)] {
+                let mut damaged = whole.clone();
+                let from = (start + size * part / 8) as usize;
+                damaged[from..=from + (size / 64) as usize].fill(byte);
+                std::fs::write(&path, &damaged).expect("room");
+                assert!(atomic_code(&path, &[]).is_some());
+            }
+        }
+        std::fs::write(&path, &whole[..whole.len() / 2]).expect("room");
+        let _ = atomic_code(&path, &[]);
+        std::fs::remove_file(&path).expect("it was there");
     }
 
     /// An atomic load, wherever the compiler puts it.

@@ -236,7 +236,7 @@ impl<'a> Entries<'a> {
                 continue;
             }
             let origin = match found.attr_value(gimli::DW_AT_abstract_origin) {
-                Ok(Some(AttributeValue::UnitRef(offset))) => Some(start + offset.0),
+                Ok(Some(AttributeValue::UnitRef(offset))) => start.checked_add(offset.0),
                 Ok(Some(AttributeValue::DebugInfoRef(offset))) => Some(offset.0),
                 _ => None,
             };

@@ -3,6 +3,7 @@
 //! Apart from the findings so that all wording, and what counts as serious, is in one place.
 
 use super::module::{Language, Module, Role};
+use crate::learnt::declared;
 use relive_symbols::{Symbol, Treatment};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -95,20 +96,26 @@ fn of_module(module: &Module, say: &mut impl FnMut(Level, &'static str, String))
 }
 
 fn of_atomics(modules: &[Module], say: &mut impl FnMut(Level, &'static str, String)) {
-    const MEANING: &str = "an order that only they make is not recorded";
+    const ORDERED: &str = "--level atomics orders what they hand over";
     let atomics = |module: &Module| module.code.locked + module.code.exchanges;
     let having = |role| modules.iter().filter(move |module| module.role == role && atomics(module) > 0);
     for module in having(Role::Program) {
         let (locked, exchanges) = (module.code.locked, module.code.exchanges);
         let what = counted(atomics(module), "atomic instruction");
         let name = file_name(&module.path);
-        let text = format!("{name} has {what} ({locked} with a lock prefix, {exchanges} exchanges): {MEANING}");
+        let more = match declared(Path::new(&module.path)) {
+            Some(count @ 1..) => {
+                format!(", and what {} do that debug information calls atomic", counted(count, "plain access"))
+            }
+            _ => "; plain accesses to atomic variables, which no debug information tells, --learn finds".to_owned(),
+        };
+        let text = format!("{name} has {what} ({locked} with a lock prefix, {exchanges} exchanges): {ORDERED}{more}");
         say(Level::Note, "atomics", text);
     }
     if let Some(most) = having(Role::Library).max_by_key(|module| atomics(module)) {
         let what = counted(having(Role::Library).map(atomics).sum(), "atomic instruction");
         let libraries = having(Role::Library).count();
-        let text = format!("{what} in libraries ({libraries}, most in {}): {MEANING}", file_name(&most.path));
+        let text = format!("{what} in libraries ({libraries}, most in {}): {ORDERED}", file_name(&most.path));
         say(Level::Note, "atomics", text);
     }
 }
@@ -159,7 +166,8 @@ fn places(count: u64) -> String {
 
 /// `1 thing`, `2 things`.
 fn counted(count: u64, thing: &str) -> String {
-    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+    let ending = if thing.ends_with('s') { "es" } else { "s" };
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}{ending}") }
 }
 
 fn listed(symbols: impl Iterator<Item = &'static Symbol>) -> String {

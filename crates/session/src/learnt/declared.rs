@@ -54,6 +54,11 @@ impl Declared {
         files.flat_map(|(key, places)| places.into_iter().map(move |at| [key, at])).collect()
     }
 
+    /// How many there are in a program.
+    pub fn count_in(&self, program: &Path) -> usize {
+        self.in_file(program).map_or(0, |(_, places)| places.len())
+    }
+
     /// Those in a file that somebody has `open`, under `/proc`: its debug information may stand beside it.
     pub(crate) fn in_open_file(&self, open: &Path) -> Option<(u64, Vec<u64>)> {
         let named = fs::read_link(open).ok().filter(|named| builds::key_of(named) == builds::key_of(open));
@@ -69,8 +74,7 @@ impl Declared {
         let name = format!("atomics{RULES}-{key:016x}.json");
         let kept = fs::read(self.folder.join(&name)).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let places: Vec<u64> = kept.unwrap_or_else(|| {
-            let Some(code) = atomic_code(path, &[PathBuf::from(DEBUG_ROOT)]) else { return Vec::new() };
-            let found = fs::read(path).map(|bytes| places(&bytes, &code)).unwrap_or_default();
+            let Some(found) = in_file(path) else { return Vec::new() };
             // Without it the file is looked through again.
             let _ = lists::write(&self.folder.join(&name), &found);
             lists::newest(&self.folder, "atomics");
@@ -78,6 +82,16 @@ impl Declared {
         });
         Some((key, places))
     }
+}
+
+/// How many there are in a file; `None` without debug information.
+pub(crate) fn count(path: &Path) -> Option<u64> {
+    Some(in_file(path)?.len() as u64)
+}
+
+fn in_file(path: &Path) -> Option<BTreeSet<u64>> {
+    let code = atomic_code(path, &[PathBuf::from(DEBUG_ROOT)])?;
+    Some(fs::read(path).map(|bytes| places(&bytes, &code)).unwrap_or_default())
 }
 
 /// The offsets of accesses in what is told of a file.
