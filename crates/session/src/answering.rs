@@ -13,20 +13,19 @@ use rustix::thread::futex;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 /// Held by who tells of a file: who asked before, and did not wait to the end, may be told at the same time.
 static ADDING: Mutex<()> = Mutex::new(());
 
 /// Has a thread answer, if somebody asks; frees what somebody who died has taken. What it tells goes into the manifest in
-/// `folder` at once: who kills us keeps a recording that replays.
-pub(crate) fn answer(shared: &Arc<Shared>, declared: Option<&Declared>, folder: &Path) {
+/// `folder` at once: who kills us keeps a recording that replays. Who ends the recording waits for the thread, or it might
+/// write an old manifest over the last one.
+pub(crate) fn answer(shared: &Arc<Shared>, declared: Option<&Declared>, folder: &Path) -> Option<JoinHandle<()>> {
     let asked = &shared.control().declared;
     let (now, pid) = (asked.state.load(Acquire), asked.pid.load(Acquire));
     if now == state::ASKED {
-        if asked.state.compare_exchange(state::ASKED, state::LOOKING, AcqRel, Relaxed).is_err() {
-            return;
-        }
+        asked.state.compare_exchange(state::ASKED, state::LOOKING, AcqRel, Relaxed).ok()?;
         let (own, declared, folder) = (Arc::clone(shared), declared.cloned(), folder.to_owned());
         let look = move || {
             let asked = &own.control().declared;
@@ -35,13 +34,14 @@ pub(crate) fn answer(shared: &Arc<Shared>, declared: Option<&Declared>, folder: 
             }
             done(asked);
         };
-        if thread::Builder::new().name("relive-told".to_owned()).spawn(look).is_err() {
-            done(asked);
-        }
-    } else if matches!(now, state::TAKEN | state::ANSWERED) && pid != 0 && !processes::alive(pid) {
+        let looks = thread::Builder::new().name("relive-told".to_owned()).spawn(look);
+        return looks.inspect_err(|_| done(asked)).ok();
+    }
+    if matches!(now, state::TAKEN | state::ANSWERED) && pid != 0 && !processes::alive(pid) {
         let _ = asked.state.compare_exchange(now, state::FREE, AcqRel, Relaxed);
         let _ = futex::wake(&asked.state, futex::Flags::empty(), i32::MAX as u32);
     }
+    None
 }
 
 fn done(asked: &DeclaredAccesses) {

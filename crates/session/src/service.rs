@@ -95,7 +95,7 @@ impl Work {
     fn run(&self) {
         let control = self.shared.control();
         let mut suspects = vec![0; control.processes.len()];
-        let (mut alarmed, mut looked) = (false, Instant::now());
+        let (mut alarmed, mut looked, mut answers) = (false, Instant::now(), Vec::new());
         loop {
             // Read before the slots: a request that is entered after we looked changes the word we sleep on.
             let seen = control.doorbell.load(Acquire);
@@ -105,13 +105,13 @@ impl Work {
                 }
             }
             survey::answer(&control.survey);
-            answering::answer(&self.shared, self.declared.as_ref(), &self.folder);
+            answers.extend(answering::answer(&self.shared, self.declared.as_ref(), &self.folder));
             let told = control.divergence.claimed.load(Acquire) == claim::COMPLETE || limits::is_reached(control);
             if !alarmed && told {
                 alarmed = rustix::io::write(&self.alarm, &1u64.to_ne_bytes()).is_ok();
             }
             if self.stop.load(Acquire) {
-                return;
+                return answers.into_iter().for_each(|answer: JoinHandle<()>| _ = answer.join());
             }
             let left = ROUND.saturating_sub(looked.elapsed());
             let left = futex::Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
