@@ -12,7 +12,7 @@ mod locals;
 mod variables;
 
 use crate::raw::{RawModule, RawStack};
-pub use atomics::{AtomicCode, Merged, Piece, atomic_code};
+pub use atomics::{AtomicCode, Merged, Piece, atomic_code, is_atomic_operation};
 pub use base::{Base, Meaning};
 use elf::{Image, Symbol, Unread};
 pub use functions::Functions;

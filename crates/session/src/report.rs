@@ -172,7 +172,7 @@ impl<'a> Scene<'a> {
     /// The process ended in another way than recorded.
     pub(crate) fn ended(mut self, recorded: Outcome, found: Outcome) -> Report {
         let headline = format!("it {}, the recording {}", describe(found), describe(recorded));
-        let likely = self.with_inputs(NOT_RECORDED.to_owned());
+        let likely = self.with_remedies(NOT_RECORDED.to_owned());
         Report { headline, stands: self.stands(u32::MAX), likely, in_vain: None }
     }
 
@@ -192,12 +192,12 @@ impl<'a> Scene<'a> {
     fn finish(mut self, thread: u32, what: &str, place: Option<String>, likely: String) -> Report {
         let at = place.map(|place| format!(", at {place}")).unwrap_or_default();
         let headline = format!("thread {}, {what}{at}", self.recording.name(thread));
-        let likely = self.with_inputs(likely);
+        let likely = self.with_remedies(likely);
         Report { headline, stands: self.stands(thread), likely, in_vain: None }
     }
 
     /// What orders more; and which way a program goes depends on its inputs, too.
-    fn with_inputs(&self, likely: String) -> String {
+    fn with_remedies(&self, likely: String) -> String {
         let manifest = &self.recording.manifest;
         if likely != NOT_RECORDED && !likely.ends_with(NOT_AT_THIS_LEVEL) {
             return likely;

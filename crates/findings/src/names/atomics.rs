@@ -13,7 +13,8 @@
 //! wanted, before it runs.
 
 use super::dwarf::{Code, Entries, Entry};
-use super::elf;
+use super::{demangle, elf};
+use crate::places::plain;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -88,82 +89,66 @@ fn merged(entries: &Entries<'_>, unit: usize, functions: &[Range<u64>]) -> Vec<M
     entries.lineless(unit).into_iter().filter_map(within).collect()
 }
 
+/// Whether what is inlined from a function is one, or counts as one.
 fn is_atomic<'a>(entries: &Entries<'a>, entry: &Entry<'a>) -> bool {
-    entries.name(entry).is_some_and(|name| is_function(&name))
-        || entries.linkage_name(entry).is_some_and(|name| is_member(&name))
+    entries.linkage_name(entry).is_some_and(|symbol| counts(&plain(&demangle(&symbol))))
 }
 
-/// By the name: one of Rust's, which is generic, or one of the same name in C.
-fn is_function(name: &str) -> bool {
-    const DO: [&str; 15] = [
-        "load",
-        "store",
-        "add",
-        "sub",
-        "and",
-        "nand",
-        "or",
-        "xor",
-        "swap",
-        "max",
-        "min",
-        "umax",
-        "umin",
-        "compare_exchange",
-        "compare_exchange_weak",
-    ];
-    let bare = name.split('<').next().unwrap_or(name);
-    matches!(bare, "read_volatile" | "write_volatile")
-        || bare.strip_prefix("atomic_").is_some_and(|does| DO.contains(&does))
+/// What atomic operations of C++ and Rust are inlined from. Those that wait in C++20 (`std::barrier`, `wait`) do some
+/// of them without the layers below.
+const OPERATIONS: [&str; 17] = [
+    "std::atomic<",
+    "std::atomic_ref<",
+    "std::atomic_flag::",
+    "std::atomic_",
+    "std::__atomic_base<",
+    "std::__atomic_float<",
+    "std::__atomic_impl::",
+    "std::__atomic_ref<",
+    "std::__detail::__waiter",
+    "std::__detail::__atomic_",
+    "std::__1::atomic<",
+    "std::__1::atomic_flag::",
+    "std::__1::__atomic_base<",
+    "std::__1::__cxx_atomic_",
+    "boost::atomics::",
+    "core::sync::atomic::",
+    "<core::sync::atomic::",
+];
+
+/// Whether the function of this name, demangled and plain, is one of a language's atomic operations.
+pub fn is_atomic_operation(name: &str) -> bool {
+    OPERATIONS.iter().any(|start| name.starts_with(start))
 }
 
-/// By the symbol: a member of one of C++'s classes.
-fn is_member(symbol: &str) -> bool {
-    const OF: [&str; 12] = [
-        "St6atomicI",
-        "St13__atomic_baseI",
-        "St14__atomic_floatI",
-        "St12__atomic_refI",
-        "St10atomic_refI",
-        "St11atomic_flag",
-        // How many share an object: who gives it up last looks at it plainly.
-        "St16_Sp_counted_base",
-        "St3__16atomicI",
-        "St3__113__atomic_baseI",
-        "St3__111atomic_flag",
-        "St3__114__shared_count",
-        "5boost7atomics",
+/// Whether threads hand over by what the function of this name does, whether or not its language calls that atomic: how many
+/// share an object, of which who gives it up last looks at it plainly; and what a program reads anew each time.
+fn counts(name: &str) -> bool {
+    const OTHERS: [&str; 4] = [
+        "std::_Sp_counted_base<",
+        "std::__1::__shared_count::",
+        "core::ptr::read_volatile",
+        "core::ptr::write_volatile",
     ];
-    let member = symbol.strip_prefix("_ZN").map(|rest| rest.trim_start_matches(['r', 'V', 'K', 'R', 'O']));
-    member.is_some_and(|member| OF.iter().any(|class| member.starts_with(class))) || symbol.contains("__cxx_atomic_")
+    is_atomic_operation(name) || OTHERS.iter().any(|start| name.starts_with(start))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{atomic_code, is_function, is_member};
-    use crate::names::elf;
+    use super::{atomic_code, counts};
+    use crate::names::{demangle, elf};
+    use crate::places::plain;
     use object::{Object, ObjectSection};
     use std::path::Path;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
     fn functions_go_by_their_names() {
-        for (name, expected) in [
-            ("atomic_load<usize>", true),
-            ("atomic_compare_exchange_weak<*mut std::sync::Block<(u8, u8)>>", true),
-            ("atomic_add", true),
-            ("read_volatile<bool>", true),
-            ("atomic_loader<u8>", false),
-            ("atomic_write_file", false),
-            ("load<usize>", false),
-        ] {
-            assert_eq!(is_function(name), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn members_go_by_their_classes() {
         for (symbol, expected) in [
+            ("_ZN4core4sync6atomic11atomic_load17h0123456789abcdefE", true),
+            ("_RINvNtNtCs6ycNlaeJrLF_4core4sync6atomic11atomic_loadjEB6_", true),
+            ("_ZN4core3ptr13read_volatile17h0123456789abcdefE", true),
+            ("_ZN4core3ptr4read17h0123456789abcdefE", false),
             ("_ZNKSt13__atomic_baseIiE4loadESt12memory_order", true),
             ("_ZNSt6atomicIbE5storeEbSt12memory_order", true),
             ("_ZNVKSt11atomic_flag4testESt12memory_order", true),
@@ -171,9 +156,9 @@ mod tests {
             ("_ZNKSt3__113__atomic_baseIjLb0EE4loadENS_12memory_orderE", true),
             ("_ZNSt6vectorISt6atomicIbESaIS1_EE4sizeEv", false),
             ("_ZNSt12_Vector_baseIiSaIiEE4sizeEv", false),
-            ("St6atomicI", false),
+            ("atomic_write_file", false),
         ] {
-            assert_eq!(is_member(symbol), expected, "{symbol}");
+            assert_eq!(counts(&plain(&demangle(symbol))), expected, "{symbol}: {}", plain(&demangle(symbol)));
         }
     }
 

@@ -7,25 +7,10 @@
 
 use super::{Access, Object, Race};
 use crate::annotations::Annotations;
-use crate::names::base_name;
+use crate::names::{base_name, is_atomic_operation};
 use crate::places::{is_system_module, plain};
 use crate::raw::{AccessKind, RaceKind};
 
-/// What atomic operations of C++ and Rust are inlined from. Those that wait in C++20 (`std::barrier`, `wait`) do some
-/// of them without the layers below.
-const ATOMIC_FUNCTIONS: [&str; 11] = [
-    "std::atomic<",
-    "std::atomic_ref<",
-    "std::atomic_flag::",
-    "std::atomic_",
-    "std::__atomic_base<",
-    "std::__atomic_float<",
-    "std::__atomic_impl::",
-    "std::__atomic_ref<",
-    "std::__detail::__waiter",
-    "std::__detail::__atomic_",
-    "core::sync::atomic::",
-];
 /// A library that does nothing else, for those that no instruction does.
 const ATOMIC_LIBRARY: &str = "libatomic.so";
 
@@ -62,7 +47,7 @@ fn is_atomic(access: &Access) -> bool {
     let module = innermost.and_then(|frame| frame.module.as_deref()).map(base_name).unwrap_or_default();
     let name = plain(function);
     matches!(access.kind, AccessKind::AtomicRead | AccessKind::AtomicWrite)
-        || ATOMIC_FUNCTIONS.iter().any(|start| name.starts_with(start))
+        || is_atomic_operation(&name)
         || module.starts_with(ATOMIC_LIBRARY)
 }
 

@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What is kept was found by other rules if this was another one.
-const RULES: u32 = 2;
+const RULES: u32 = 3;
 
 /// Where what was found is kept.
 #[derive(Clone, Debug)]
