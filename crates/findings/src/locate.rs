@@ -8,6 +8,7 @@
 //!
 //! What the files do not say is not guessed: a stack ends where nobody knows its next frame.
 
+mod frames;
 mod machine;
 mod modules;
 mod pieces;
@@ -17,6 +18,7 @@ mod unwind;
 
 use crate::names::base_name;
 use crate::raw::{RawModule, RawReport, RawStack, Snapshot};
+pub(crate) use frames::Frames;
 use machine::{Origin, Registers};
 use modules::Modules;
 use std::ops::Range;

@@ -9,10 +9,12 @@ mod dwarf;
 pub(crate) mod elf;
 mod functions;
 mod locals;
+mod types;
+mod typing;
 mod variables;
 
 use crate::raw::{RawModule, RawStack};
-pub use atomics::{AtomicCode, Merged, Piece, atomic_code, is_atomic_operation};
+pub use atomics::{AtomicCode, Merged, Piece, is_atomic_operation};
 pub use base::{Base, Meaning};
 use elf::{Image, Symbol, Unread};
 pub use functions::Functions;
@@ -20,10 +22,20 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+pub use types::{Leaf, Shared, TypeId, Types};
+pub use typing::{Fixed, Held, Place, TypedFunction, Typing};
 use variables::{Variable, Where};
 
 /// Where distributions put debug information that is not in the files themselves.
 pub const DEBUG_ROOT: &str = "/usr/lib/debug";
+
+/// What the debug information of the file at `path`, which may be under one of `roots`, tells of what threads share: by the
+/// functions of which code is made, and by the types of what it accesses. `None` if there is none.
+pub fn shared_code(path: &Path, roots: &[PathBuf]) -> Option<(AtomicCode, Typing)> {
+    let debug = elf::debug(path, roots)?;
+    let entries = debug.entries();
+    Some((atomics::atomic_code(&entries), typing::typing(&entries, path)))
+}
 
 /// One frame of a stack; an inlined function has one of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

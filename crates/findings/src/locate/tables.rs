@@ -82,6 +82,15 @@ impl Tables {
         of_program.entries.iter().map(|entry| entry.start..entry.end)
     }
 
+    /// For the pieces of the function at `address`: the register from which its frame is counted, and how far above it lies.
+    pub(super) fn rows_about(&self, address: u64) -> Vec<(Range<u64>, u16, i64)> {
+        match self.find(address) {
+            Some(Place::EhFrame(offset)) => rows(&eh_frame(&self.eh_frame.bytes), &self.bases, offset),
+            Some(Place::DebugFrame(offset)) => rows(&debug_frame(&self.debug_frame.bytes), &self.bases, offset),
+            None => Vec::new(),
+        }
+    }
+
     /// The caller of the frame with these registers by an entry about `address`: the instruction, or the byte before
     /// the one to which a call returns. `None` if nobody can say where the frame is.
     pub(super) fn caller(
@@ -140,6 +149,24 @@ fn entries<'a, S: UnwindSection<Slice<'a>>>(section: &S, bases: &BaseAddresses) 
     }
     entries.sort_by_key(|entry| entry.start);
     entries
+}
+
+/// Where the canonical frame address is by the entry at `offset`, as long as it is counted from a register.
+fn rows<'a, S: UnwindSection<Slice<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    offset: usize,
+) -> Vec<(Range<u64>, u16, i64)> {
+    let mut found = Vec::new();
+    let mut context = UnwindContext::new();
+    let Ok(entry) = section.fde_from_offset(bases, offset.into(), S::cie_from_offset) else { return found };
+    let Ok(mut rows) = entry.rows(section, bases, &mut context) else { return found };
+    while let Ok(Some(row)) = rows.next_row() {
+        if let CfaRule::RegisterAndOffset { register, offset } = row.cfa() {
+            found.push((row.start_address()..row.end_address(), register.0, *offset));
+        }
+    }
+    found
 }
 
 /// One frame, and what it takes to leave it.

@@ -12,12 +12,11 @@
 //! Apart from the names of a report because no address is asked about: all of a file's are
 //! wanted, before it runs.
 
+use super::demangle;
 use super::dwarf::{Code, Entries, Entry};
-use super::{demangle, elf};
 use crate::places::plain;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
 /// A piece of code that accesses an atomic variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,18 +45,16 @@ pub struct AtomicCode {
     pub merged: Vec<Merged>,
 }
 
-/// That of the file at `path`, whose debug information may be under one of `roots`; `None` if there is no debug information.
-pub fn atomic_code(path: &Path, roots: &[PathBuf]) -> Option<AtomicCode> {
-    let debug = elf::debug(path, roots)?;
-    let entries = debug.entries();
+/// That of a file with these entries.
+pub(super) fn atomic_code(entries: &Entries<'_>) -> AtomicCode {
     let mut known = HashMap::new();
     let mut found = AtomicCode::default();
     for unit in entries.unit_starts() {
         let (mut functions, before) = (Vec::new(), found.pieces.len());
         entries.each_code(unit, |Code { entry, origin, inlined }| {
             let is_one = match origin {
-                Some(origin) => *known.entry(origin).or_insert_with(|| is_atomic(&entries, entry)),
-                None => is_atomic(&entries, entry),
+                Some(origin) => *known.entry(origin).or_insert_with(|| is_atomic(entries, entry)),
+                None => is_atomic(entries, entry),
             };
             if is_one || !inlined {
                 let ranges = entries.ranges(entry);
@@ -73,10 +70,10 @@ pub fn atomic_code(path: &Path, roots: &[PathBuf]) -> Option<AtomicCode> {
             let first_from = |address| starts.partition_point(|start| *start < address);
             functions.retain(|function| first_from(function.start) < first_from(function.end));
             functions.sort_unstable_by_key(|function| function.start);
-            found.merged.extend(merged(&entries, unit, &functions));
+            found.merged.extend(merged(entries, unit, &functions));
         }
     }
-    Some(found)
+    found
 }
 
 /// What stands at line 0 in these functions of a unit, which are in ascending order.
@@ -135,8 +132,8 @@ fn counts(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{atomic_code, counts};
-    use crate::names::{demangle, elf};
+    use super::counts;
+    use crate::names::{demangle, elf, shared_code};
     use crate::places::plain;
     use object::{Object, ObjectSection};
     use std::path::Path;
@@ -176,11 +173,11 @@ mod tests {
                 let from = (start + size * part / 8) as usize;
                 damaged[from..=from + (size / 64) as usize].fill(byte);
                 std::fs::write(&path, &damaged).expect("room");
-                assert!(atomic_code(&path, &[]).is_some());
+                assert!(shared_code(&path, &[]).is_some());
             }
         }
         std::fs::write(&path, &whole[..whole.len() / 2]).expect("room");
-        let _ = atomic_code(&path, &[]);
+        let _ = shared_code(&path, &[]);
         std::fs::remove_file(&path).expect("it was there");
     }
 
@@ -193,8 +190,8 @@ mod tests {
     fn a_program_tells_where_its_own_stand() {
         assert_eq!(loads(&AtomicU32::new(3)), 3);
         let path = std::env::current_exe().expect("a path");
-        let pieces = atomic_code(&path, &[]).expect("debug information").pieces;
+        let pieces = shared_code(&path, &[]).expect("debug information").0.pieces;
         assert!(!pieces.is_empty() && pieces.iter().all(|piece| piece.range.start < piece.range.end));
-        assert_eq!(atomic_code(Path::new("/nowhere"), &[]), None);
+        assert!(shared_code(Path::new("/nowhere"), &[]).is_none());
     }
 }

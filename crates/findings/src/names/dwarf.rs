@@ -6,8 +6,8 @@
 
 use super::elf;
 use gimli::{
-    AttributeValue, DebugInfoOffset, DwAt, DwTag, Dwarf, DwarfSections, EndianSlice, LittleEndian, SectionId, Unit,
-    UnitOffset,
+    AttributeValue, DebugInfoOffset, DwAt, DwTag, Dwarf, DwarfSections, EndianSlice, Expression, LittleEndian,
+    SectionId, Unit, UnitOffset,
 };
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -98,6 +98,16 @@ impl<'a> Entry<'a> {
             AttributeValue::Sdata(value) => u64::try_from(value).ok(),
             value => value.udata_value(),
         }
+    }
+
+    /// Whether it stands in what `dwz` moved away.
+    pub(super) fn supplementary(&self) -> bool {
+        self.supplementary
+    }
+
+    /// Where in the file's entries it stands.
+    pub(super) fn place(&self) -> Option<usize> {
+        Some(self.unit.header.offset().as_debug_info_offset()?.0.checked_add(self.offset.0)?)
     }
 
     /// Another entry of the same unit.
@@ -273,6 +283,24 @@ impl<'a> Entries<'a> {
     /// Whether the code of a function, or of a block in it, holds `address`.
     pub(super) fn holds(&self, entry: &Entry<'a>, address: u64) -> bool {
         self.ranges(entry).iter().any(|range| range.contains(&address))
+    }
+
+    /// Where a variable is: expressions, each with the code for which it holds, all of its scope if there is none.
+    pub(super) fn locations(
+        &self,
+        entry: &Entry<'a>,
+        value: AttributeValue<Slice<'a>>,
+    ) -> Vec<(Option<Range<u64>>, Expression<Slice<'a>>)> {
+        if let Some(always) = value.exprloc_value() {
+            return vec![(None, always)];
+        }
+        let mut found = Vec::new();
+        let Ok(Some(mut lists)) = self.dwarf.attr_locations(&entry.unit, value) else { return found };
+        while let Ok(Some(one)) = lists.next() {
+            let range = one.range.begin..one.range.end;
+            found.extend((range.start < range.end).then_some((Some(range), one.data)));
+        }
+        found
     }
 
     /// The address that an expression consists of.

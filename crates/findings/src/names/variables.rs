@@ -141,7 +141,7 @@ fn strip<'a>(entries: &Entries<'a>, mut of: Entry<'a>) -> Option<(Entry<'a>, boo
 }
 
 /// Bytes of a type.
-fn size<'a>(entries: &Entries<'a>, of: &Entry<'a>, depth: usize) -> Option<u64> {
+pub(super) fn size<'a>(entries: &Entries<'a>, of: &Entry<'a>, depth: usize) -> Option<u64> {
     let (of, _) = strip(entries, of.clone())?;
     if let Some(size) = of.number(gimli::DW_AT_byte_size) {
         return Some(size);
@@ -160,7 +160,7 @@ fn size<'a>(entries: &Entries<'a>, of: &Entry<'a>, depth: usize) -> Option<u64> 
 }
 
 /// How many elements an array has in each dimension.
-fn counts(array: &Entry<'_>) -> Vec<Option<u64>> {
+pub(super) fn counts(array: &Entry<'_>) -> Vec<Option<u64>> {
     let dimensions = array.children().into_iter();
     let dimensions = dimensions.filter(|child| child.tag() == Some(gimli::DW_TAG_subrange_type));
     dimensions
@@ -261,7 +261,7 @@ fn within<'a>(entries: &Entries<'a>, child: &Entry<'a>, at: u64) -> Option<u64> 
 }
 
 /// `std::atomic<int>` and `AtomicUsize` are classes, not types that DWARF calls atomic.
-fn is_atomic_class<'a>(entries: &Entries<'a>, of: &Entry<'a>) -> bool {
+pub(super) fn is_atomic_class<'a>(entries: &Entries<'a>, of: &Entry<'a>) -> bool {
     let class = matches!(of.tag(), Some(gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type));
     class && entries.name(of).is_some_and(|name| is_atomic_name(&name))
 }

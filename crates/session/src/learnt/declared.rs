@@ -5,18 +5,18 @@
 //! piece of code was inlined (`relive_findings::names::atomic_code`), so that a program of C++ or
 //! Rust replays from its first recording at the level of atomics on. Of what a compiler has merged
 //! it is guessed: it counts if an atomic access of the same function has the same size, and lies as far from
-//! what a register points to. To order one too many costs time alone. Not told is what C does by `atomic_load`.
+//! what a register points to. To order one too many costs time alone. In C types tell (`typed.rs`).
 //!
 //! A program with much debug information takes seconds to look through, so what was found is kept
 //! beside the runtime by the file's key. It may be lost.
 
-use super::{Learnt, builds, lists};
+use super::{Learnt, builds, lists, typed};
 use crate::binary;
 use crate::launch::Runtime;
 use crate::program::Program;
 use iced_x86::{Code, Decoder, DecoderOptions, Register};
 use object::{Object, ObjectSegment};
-use relive_findings::names::{AtomicCode, DEBUG_ROOT, atomic_code};
+use relive_findings::names::{AtomicCode, DEBUG_ROOT, Typing, shared_code};
 use relive_sys::atomics::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What is kept was found by other rules if this was another one.
-const RULES: u32 = 3;
+const RULES: u32 = 4;
 
 /// Where what was found is kept.
 #[derive(Clone, Debug)]
@@ -90,12 +90,12 @@ pub(crate) fn count(path: &Path) -> Option<u64> {
 }
 
 fn in_file(path: &Path) -> Option<BTreeSet<u64>> {
-    let code = atomic_code(path, &[PathBuf::from(DEBUG_ROOT)])?;
-    Some(fs::read(path).map(|bytes| places(&bytes, &code)).unwrap_or_default())
+    let (code, typing) = shared_code(path, &[PathBuf::from(DEBUG_ROOT)])?;
+    Some(fs::read(path).map(|bytes| places(&bytes, &code, &typing)).unwrap_or_default())
 }
 
 /// The offsets of accesses in what is told of a file.
-fn places(bytes: &[u8], told: &AtomicCode) -> BTreeSet<u64> {
+fn places(bytes: &[u8], told: &AtomicCode, typing: &Typing) -> BTreeSet<u64> {
     let Ok(file) = object::File::parse(bytes) else { return BTreeSet::new() };
     let segments: BTreeMap<u64, (u64, u64)> =
         file.segments().map(|segment| (segment.address(), segment.file_range())).collect();
@@ -105,7 +105,10 @@ fn places(bytes: &[u8], told: &AtomicCode) -> BTreeSet<u64> {
         let end = begin.checked_add(range.end - range.start).filter(|end| end <= size)?;
         Some((from + begin, bytes.get((from + begin) as usize..(from + end) as usize)?))
     };
-    places_in(told, code_of)
+    let mut found = places_in(told, code_of);
+    let typed = typed::places(typing, |range| Some(code_of(range)?.1));
+    found.extend(typed.into_iter().filter_map(|at| Some(code_of(&(at..at + 1))?.0)));
+    found
 }
 
 /// The same, with what finds the code at some addresses and its offset.

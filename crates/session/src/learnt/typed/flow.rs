@@ -1,0 +1,266 @@
+//! Which register points to what, along all paths of a function.
+//!
+//! The usual forward analysis (Kildall 1973): blocks are looked at again until nothing changes.
+//! Where paths meet, what any of them knows is taken: a register that is used from there on has one meaning,
+//! whichever way the code came, and calls that never return seem to lead on with registers of which nothing is known. Apart from
+//! the function because it knows instructions and nothing of debug information.
+
+use super::function::{Function, number};
+use super::{Accessed, Found, Pointer};
+use iced_x86::{ConditionCode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use relive_sys::atomics::Access;
+use std::collections::BTreeMap;
+
+/// What is known at one place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct State {
+    /// What registers point to.
+    registers: [Option<Pointer>; 16],
+    /// What is pointed to by words on the stack, in which compilers keep what they have no register for: these by the register from
+    /// which they are counted, and how far from it.
+    spilled: BTreeMap<(usize, i64), Pointer>,
+}
+
+impl State {
+    /// Takes in what another path tells; whether that is more.
+    fn meet(&mut self, other: &Self) -> bool {
+        let mut is_more = false;
+        for (own, other) in self.registers.iter_mut().zip(other.registers) {
+            is_more |= own.is_none() && other.is_some();
+            *own = own.or(other);
+        }
+        for (slot, pointer) in &other.spilled {
+            is_more |= !self.spilled.contains_key(slot);
+            self.spilled.entry(*slot).or_insert(*pointer);
+        }
+        is_more
+    }
+}
+
+/// Those that a call leaves as they were: rbx, rsp, rbp, r12 to r15.
+const KEPT: [usize; 7] = [3, 4, 5, 12, 13, 14, 15];
+
+/// The analysis of one function.
+pub(super) struct Flow<'f, 't, 'c> {
+    function: &'f Function<'t, 'c>,
+    /// What holds at the beginning of each block, by the number of its first instruction; `None` if no path to it is known.
+    blocks: BTreeMap<usize, Option<State>>,
+    usage: InstructionInfoFactory,
+}
+
+impl<'f, 't, 'c> Flow<'f, 't, 'c> {
+    pub(super) fn new(function: &'f Function<'t, 'c>) -> Self {
+        let instructions = &function.instructions;
+        let mut blocks = BTreeMap::new();
+        if !instructions.is_empty() {
+            blocks.insert(0, Some(State::default()));
+        }
+        for (index, instruction) in instructions.iter().enumerate() {
+            if instruction.flow_control() == FlowControl::Next || instruction.flow_control() == FlowControl::Call {
+                continue;
+            }
+            let target = target(instruction).and_then(|target| find(instructions, target));
+            for leader in target.into_iter().chain(Some(index + 1).filter(|next| *next < instructions.len())) {
+                blocks.entry(leader).or_insert(None);
+            }
+        }
+        Self { function, blocks, usage: InstructionInfoFactory::new() }
+    }
+
+    /// Follows all paths, and then tells what is accessed.
+    pub(super) fn run(mut self, found: &mut Found) {
+        let mut pending: Vec<usize> = self.blocks.keys().next().copied().into_iter().collect();
+        while let Some(block) = pending.pop() {
+            let state = self.blocks[&block].clone().unwrap_or_default();
+            for (next, state) in self.block(block, state, None) {
+                if self.meet(next, state) {
+                    pending.push(next);
+                }
+            }
+        }
+        let blocks: Vec<_> =
+            self.blocks.iter().map(|(block, state)| (*block, state.clone().unwrap_or_default())).collect();
+        for (block, state) in blocks {
+            self.block(block, state, Some(found));
+        }
+    }
+
+    /// Takes in that a path leads to a block with these registers; whether that changes what is known there.
+    fn meet(&mut self, block: usize, state: State) -> bool {
+        let Some(known) = self.blocks.get_mut(&block) else { return false };
+        match known {
+            Some(before) => before.meet(&state),
+            None => {
+                *known = Some(state);
+                true
+            }
+        }
+    }
+
+    /// Goes through a block; where it leads.
+    fn block(&mut self, first: usize, mut state: State, mut found: Option<&mut Found>) -> Vec<(usize, State)> {
+        let instructions = &self.function.instructions;
+        let end = self.blocks.range(first + 1..).next().map_or(instructions.len(), |(next, _)| *next);
+        for instruction in &instructions[first..end] {
+            self.function.each_value(instruction.ip(), |register, pointer| {
+                state.registers[register].get_or_insert(pointer);
+            });
+            if let Some(found) = found.as_deref_mut() {
+                self.tell(instruction, &state, found);
+            }
+            state = self.after(instruction, state);
+        }
+        let last = &instructions[end - 1];
+        let target = target(last).and_then(|target| find(instructions, target));
+        let falls = !matches!(
+            last.flow_control(),
+            FlowControl::UnconditionalBranch
+                | FlowControl::IndirectBranch
+                | FlowControl::Return
+                | FlowControl::Exception
+        );
+        target
+            .into_iter()
+            .chain(Some(end).filter(|next| falls && *next < instructions.len()))
+            .map(|to| (to, state.clone()))
+            .collect()
+    }
+
+    fn tell(&self, instruction: &Instruction, state: &State, found: &mut Found) {
+        if !has_memory(instruction) || instruction.mnemonic() == Mnemonic::Lea {
+            return;
+        }
+        let code = self.function.code_at(instruction.ip());
+        let accessed = self.accessed(instruction, state);
+        if Access::indivisible_at(code).is_some() {
+            found.add(instruction.ip(), accessed, true);
+        } else if Access::at(code).is_some() {
+            found.add(instruction.ip(), accessed, false);
+        }
+    }
+
+    fn accessed(&self, instruction: &Instruction, state: &State) -> Accessed {
+        let (pointer, own) = self.named(instruction, state);
+        self.function.accessed(pointer, address(instruction), instruction.memory_size().size(), own)
+    }
+
+    /// What the operand in memory names, and whether that is a variable of the function that nobody else knows.
+    fn named(&self, instruction: &Instruction, state: &State) -> (Option<Pointer>, bool) {
+        if let Some(address) = address(instruction) {
+            return (self.function.fixed(address), false);
+        }
+        let distance = instruction.memory_displacement64() as i64;
+        let [base, index] = [instruction.memory_base(), instruction.memory_index()].map(number);
+        if let Some((start, pointer)) = base.and_then(|base| self.function.slot(instruction.ip(), base, distance)) {
+            return (Some(pointer), !self.function.has_escaped(start));
+        }
+        let known = |register: Option<usize>| register.and_then(|register| state.registers[register]);
+        let pointer = known(base).or_else(|| known(index).filter(|_| instruction.memory_index_scale() == 1));
+        // An array with a fixed address, from which an index counts.
+        let array = || if base.is_none() { self.function.fixed(distance as u64) } else { None };
+        (pointer.map(|pointer| pointer.moved(distance, self.function.typing)).or_else(array), false)
+    }
+
+    /// What is known after an instruction.
+    fn after(&mut self, instruction: &Instruction, mut state: State) -> State {
+        let result = match instruction.op0_kind() {
+            OpKind::Register => {
+                number(instruction.op0_register()).filter(|to| *to != STACK).zip(self.result(instruction, &state))
+            }
+            _ => None,
+        };
+        self.spill(instruction, &mut state);
+        for used in self.usage.info(instruction).used_registers() {
+            let writes = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
+            if let Some(register) = number(used.register().full_register()).filter(|_| writes) {
+                state.registers[register] = None;
+                // A call leaves it as it was.
+                if !matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+                    state.spilled.retain(|(base, _), _| *base != register);
+                }
+            }
+        }
+        if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+            let kept = |register: usize| state.registers[register].filter(|_| KEPT.contains(&register));
+            state.registers = std::array::from_fn(kept);
+        }
+        if let Some((to, pointer)) = result {
+            state.registers[to] = Some(pointer);
+        }
+        state
+    }
+
+    /// Takes in what an instruction stores on the stack.
+    fn spill(&self, instruction: &Instruction, state: &mut State) {
+        let Some(slot) = spilled(instruction).filter(|_| instruction.op0_kind() == OpKind::Memory) else { return };
+        let stored = match instruction.mnemonic() {
+            Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {
+                number(instruction.op1_register()).and_then(|register| state.registers[register])
+            }
+            Mnemonic::Cmp | Mnemonic::Test => return,
+            _ => None,
+        };
+        match stored {
+            Some(pointer) => state.spilled.insert(slot, pointer),
+            None => state.spilled.remove(&slot),
+        };
+    }
+
+    /// What an instruction whose first operand is a register leaves there, if that is known to be a pointer.
+    fn result(&self, instruction: &Instruction, state: &State) -> Option<Pointer> {
+        let of = |operand: u32| number(instruction.op_register(operand)).and_then(|register| state.registers[register]);
+        let moved = |pointer: Pointer, by| Some(pointer.moved(by, self.function.typing));
+        let is_register = instruction.op_count() > 1 && instruction.op1_kind() == OpKind::Register;
+        match instruction.mnemonic() {
+            Mnemonic::Mov if is_register => of(1),
+            Mnemonic::Mov if instruction.op1_kind() == OpKind::Memory => {
+                let (pointer, _) = self.named(instruction, state);
+                let leaf = pointer.map(|pointer| pointer.leaf(self.function.typing, instruction.memory_size().size()));
+                let kept = || spilled(instruction).and_then(|slot| state.spilled.get(&slot)).copied();
+                leaf.and_then(|leaf| leaf.to).map(|of| Pointer { of, at: 0 }).or_else(kept)
+            }
+            Mnemonic::Mov => self.function.fixed(instruction.try_immediate(1).ok()?),
+            Mnemonic::Lea => self.named(instruction, state).0,
+            Mnemonic::Add if is_register => of(0).or_else(|| of(1)),
+            Mnemonic::Add => moved(of(0)?, instruction.try_immediate(1).ok()? as i64),
+            Mnemonic::Sub if !is_register => moved(of(0)?, (instruction.try_immediate(1).ok()? as i64).wrapping_neg()),
+            _ if is_register && instruction.op0_kind() == OpKind::Register => match instruction.condition_code() {
+                ConditionCode::None => None,
+                _ => of(0).filter(|one| of(1) == Some(*one)),
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The word on the stack that an instruction names.
+fn spilled(instruction: &Instruction) -> Option<(usize, i64)> {
+    let base = number(instruction.memory_base()).filter(|base| matches!(*base, STACK | FRAME));
+    let is_word = has_memory(instruction) && instruction.memory_index() == Register::None;
+    base.filter(|_| is_word).map(|base| (base, instruction.memory_displacement64() as i64))
+}
+
+const FRAME: usize = 5;
+const STACK: usize = 4;
+
+fn has_memory(instruction: &Instruction) -> bool {
+    instruction.op_kinds().any(|kind| kind == OpKind::Memory)
+}
+
+/// The address that an operand in memory names by itself.
+fn address(instruction: &Instruction) -> Option<u64> {
+    let (base, index) = (instruction.memory_base(), instruction.memory_index());
+    let is_bare = matches!(base, Register::RIP | Register::None) && index == Register::None;
+    let is_own = matches!(instruction.segment_prefix(), Register::FS | Register::GS);
+    (is_bare && !is_own && has_memory(instruction)).then(|| instruction.memory_displacement64())
+}
+
+fn target(instruction: &Instruction) -> Option<u64> {
+    let is_jump =
+        matches!(instruction.flow_control(), FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch);
+    is_jump.then(|| instruction.near_branch_target())
+}
+
+fn find(instructions: &[Instruction], at: u64) -> Option<usize> {
+    instructions.binary_search_by_key(&at, Instruction::ip).ok()
+}
