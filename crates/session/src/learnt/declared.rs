@@ -15,10 +15,11 @@ use crate::binary;
 use crate::launch::Runtime;
 use crate::program::Program;
 use iced_x86::{Code, Decoder, DecoderOptions, Register};
-use object::{Object, ObjectSegment};
+use object::elf::{R_X86_64_GLOB_DAT, R_X86_64_RELATIVE};
+use object::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget};
 use relive_findings::names::{AtomicCode, DEBUG_ROOT, Typing, shared_code};
 use relive_sys::atomics::Access;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -106,9 +107,27 @@ fn places(bytes: &[u8], told: &AtomicCode, typing: &Typing) -> BTreeSet<u64> {
         Some((from + begin, bytes.get((from + begin) as usize..(from + end) as usize)?))
     };
     let mut found = places_in(told, code_of);
-    let typed = typed::places(typing, |range| Some(code_of(range)?.1));
+    let typed = typed::File { typing, slots: slots(&file) };
+    let typed = typed::places(&typed, |range| Some(code_of(range)?.1));
     found.extend(typed.into_iter().filter_map(|at| Some(code_of(&(at..at + 1))?.0)));
     found
+}
+
+/// Words of the file in which the loader puts addresses of it, with those.
+fn slots(file: &object::File<'_>) -> HashMap<u64, u64> {
+    let symbols = file.dynamic_symbol_table();
+    let address = |relocation: &object::Relocation| match (relocation.flags(), relocation.target()) {
+        (RelocationFlags::Elf { r_type: R_X86_64_RELATIVE }, _) => u64::try_from(relocation.addend()).ok(),
+        (RelocationFlags::Elf { r_type: R_X86_64_GLOB_DAT }, RelocationTarget::Symbol(symbol)) => symbols
+            .as_ref()?
+            .symbol_by_index(symbol)
+            .ok()
+            .map(|symbol| symbol.address())
+            .filter(|address| *address != 0),
+        _ => None,
+    };
+    let relocations = file.dynamic_relocations().into_iter().flatten();
+    relocations.filter_map(|(at, relocation)| Some((at, address(&relocation)?))).collect()
 }
 
 /// The same, with what finds the code at some addresses and its offset.

@@ -20,7 +20,7 @@ mod function;
 use flow::Flow;
 use function::Function;
 use relive_findings::names::{Leaf, Shared, TypeId, Typing};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 /// A variable as all of a file's code sees it.
@@ -52,11 +52,19 @@ struct Found {
     locked: HashSet<Variable>,
 }
 
+/// What is known of a whole file.
+pub(super) struct File<'t> {
+    /// By its debug information.
+    pub(super) typing: &'t Typing,
+    /// Words in which the loader puts addresses of this file: code for libraries finds variables by them.
+    pub(super) slots: HashMap<u64, u64>,
+}
+
 /// The addresses of such accesses in a file's code, in its own terms; `code_of` finds the bytes at some addresses.
-pub(super) fn places<'c>(typing: &Typing, code_of: impl Fn(&Range<u64>) -> Option<&'c [u8]>) -> BTreeSet<u64> {
+pub(super) fn places<'c>(file: &File<'_>, code_of: impl Fn(&Range<u64>) -> Option<&'c [u8]>) -> BTreeSet<u64> {
     let mut found = Found::default();
-    for told in &typing.functions {
-        let function = Function::new(typing, told, &code_of);
+    for told in &file.typing.functions {
+        let function = Function::new(file, told, &code_of);
         Flow::new(&function).run(&mut found);
     }
     let Found { mut places, others, locked } = found;

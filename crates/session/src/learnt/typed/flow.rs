@@ -9,7 +9,7 @@ use super::function::{Function, number};
 use super::{Accessed, Found, Pointer};
 use iced_x86::{ConditionCode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use relive_sys::atomics::Access;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known at one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(super) struct Flow<'f, 't, 'c> {
     function: &'f Function<'t, 'c>,
     /// What holds at the beginning of each block, by the number of its first instruction; `None` if no path to it is known.
     blocks: BTreeMap<usize, Option<State>>,
+    /// Blocks that no jump names: the function begins there, or a jump to an address from memory leads there.
+    indirect: Vec<usize>,
     usage: InstructionInfoFactory,
 }
 
@@ -52,31 +54,35 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
     pub(super) fn new(function: &'f Function<'t, 'c>) -> Self {
         let instructions = &function.instructions;
         let mut blocks = BTreeMap::new();
-        if !instructions.is_empty() {
-            blocks.insert(0, Some(State::default()));
-        }
+        let mut indirect: BTreeSet<usize> = (0..instructions.len().min(1)).collect();
         for (index, instruction) in instructions.iter().enumerate() {
-            if instruction.flow_control() == FlowControl::Next || instruction.flow_control() == FlowControl::Call {
+            if matches!(instruction.flow_control(), FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall) {
                 continue;
             }
-            let target = target(instruction).and_then(|target| find(instructions, target));
-            for leader in target.into_iter().chain(Some(index + 1).filter(|next| *next < instructions.len())) {
-                blocks.entry(leader).or_insert(None);
+            blocks
+                .extend(target(instruction).and_then(|target| find(instructions, target)).map(|leader| (leader, None)));
+            if index + 1 < instructions.len() {
+                blocks.insert(index + 1, None);
+                indirect.extend((!falls(instruction)).then_some(index + 1));
             }
         }
-        Self { function, blocks, usage: InstructionInfoFactory::new() }
+        for instruction in instructions {
+            if let Some(leader) = target(instruction).and_then(|target| find(instructions, target)) {
+                indirect.remove(&leader);
+            }
+        }
+        blocks.extend(indirect.iter().map(|leader| (*leader, Some(State::default()))));
+        Self { function, blocks, indirect: indirect.into_iter().collect(), usage: InstructionInfoFactory::new() }
     }
 
     /// Follows all paths, and then tells what is accessed.
     pub(super) fn run(mut self, found: &mut Found) {
-        let mut pending: Vec<usize> = self.blocks.keys().next().copied().into_iter().collect();
-        while let Some(block) = pending.pop() {
+        let mut pending: BTreeSet<usize> = self.indirect.iter().copied().collect();
+        while let Some(block) = pending.pop_first() {
             let state = self.blocks[&block].clone().unwrap_or_default();
-            for (next, state) in self.block(block, state, None) {
-                if self.meet(next, state) {
-                    pending.push(next);
-                }
-            }
+            let (next, state) = self.block(block, state, None);
+            let known = next.into_iter().filter(|next| self.meet(*next, &state));
+            pending.extend(known);
         }
         let blocks: Vec<_> =
             self.blocks.iter().map(|(block, state)| (*block, state.clone().unwrap_or_default())).collect();
@@ -85,20 +91,20 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
         }
     }
 
-    /// Takes in that a path leads to a block with these registers; whether that changes what is known there.
-    fn meet(&mut self, block: usize, state: State) -> bool {
-        let Some(known) = self.blocks.get_mut(&block) else { return false };
-        match known {
-            Some(before) => before.meet(&state),
-            None => {
-                *known = Some(state);
+    /// Takes in what is known at the end of a path that leads to a block; whether that is more than was known there.
+    fn meet(&mut self, block: usize, state: &State) -> bool {
+        match self.blocks.get_mut(&block) {
+            Some(Some(before)) => before.meet(state),
+            Some(none) => {
+                *none = Some(state.clone());
                 true
             }
+            None => false,
         }
     }
 
-    /// Goes through a block; where it leads.
-    fn block(&mut self, first: usize, mut state: State, mut found: Option<&mut Found>) -> Vec<(usize, State)> {
+    /// Goes through a block: where it leads, and what is known then.
+    fn block(&mut self, first: usize, mut state: State, mut found: Option<&mut Found>) -> (Vec<usize>, State) {
         let instructions = &self.function.instructions;
         let end = self.blocks.range(first + 1..).next().map_or(instructions.len(), |(next, _)| *next);
         for instruction in &instructions[first..end] {
@@ -111,19 +117,12 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
             state = self.after(instruction, state);
         }
         let last = &instructions[end - 1];
-        let target = target(last).and_then(|target| find(instructions, target));
-        let falls = !matches!(
-            last.flow_control(),
-            FlowControl::UnconditionalBranch
-                | FlowControl::IndirectBranch
-                | FlowControl::Return
-                | FlowControl::Exception
-        );
-        target
-            .into_iter()
-            .chain(Some(end).filter(|next| falls && *next < instructions.len()))
-            .map(|to| (to, state.clone()))
-            .collect()
+        let mut next: Vec<usize> = match last.flow_control() {
+            FlowControl::IndirectBranch => self.indirect.clone(),
+            _ => target(last).and_then(|target| find(instructions, target)).into_iter().collect(),
+        };
+        next.extend((falls(last) && end < instructions.len()).then_some(end));
+        (next, state)
     }
 
     fn tell(&self, instruction: &Instruction, state: &State, found: &mut Found) {
@@ -216,8 +215,9 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
             Mnemonic::Mov if instruction.op1_kind() == OpKind::Memory => {
                 let (pointer, _) = self.named(instruction, state);
                 let leaf = pointer.map(|pointer| pointer.leaf(self.function.typing, instruction.memory_size().size()));
+                let loaded = || address(instruction).and_then(|slot| self.function.loaded(slot));
                 let kept = || spilled(instruction).and_then(|slot| state.spilled.get(&slot)).copied();
-                leaf.and_then(|leaf| leaf.to).map(|of| Pointer { of, at: 0 }).or_else(kept)
+                leaf.and_then(|leaf| leaf.to).map(|of| Pointer { of, at: 0 }).or_else(loaded).or_else(kept)
             }
             Mnemonic::Mov => self.function.fixed(instruction.try_immediate(1).ok()?),
             Mnemonic::Lea => self.named(instruction, state).0,
@@ -259,6 +259,14 @@ fn target(instruction: &Instruction) -> Option<u64> {
     let is_jump =
         matches!(instruction.flow_control(), FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch);
     is_jump.then(|| instruction.near_branch_target())
+}
+
+/// Whether the next instruction may follow.
+fn falls(instruction: &Instruction) -> bool {
+    !matches!(
+        instruction.flow_control(),
+        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return | FlowControl::Exception
+    )
 }
 
 fn find(instructions: &[Instruction], at: u64) -> Option<usize> {

@@ -2,7 +2,7 @@
 //!
 //! Apart from following pointers because nothing here changes while that goes on.
 
-use super::{Accessed, Pointer, Variable};
+use super::{Accessed, File, Pointer, Variable};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use relive_findings::names::{Held, Place, Shared, TypeId, TypedFunction, Typing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,7 @@ const OVERLAPS_MAX: usize = 8;
 
 /// A function that can be read.
 pub(super) struct Function<'t, 'c> {
+    file: &'t File<'t>,
     pub(super) typing: &'t Typing,
     /// By their addresses.
     pub(super) instructions: Vec<Instruction>,
@@ -42,7 +43,7 @@ fn of_dwarf(register: u16) -> Option<usize> {
 impl<'t, 'c> Function<'t, 'c> {
     /// Reads the function of which debug information has `told`.
     pub(super) fn new(
-        typing: &'t Typing,
+        file: &'t File<'t>,
         told: &TypedFunction,
         code_of: impl Fn(&Range<u64>) -> Option<&'c [u8]>,
     ) -> Self {
@@ -52,7 +53,7 @@ impl<'t, 'c> Function<'t, 'c> {
         let decoded = code.iter().flat_map(|(start, code)| Decoder::with_ip(BITS, code, *start, DecoderOptions::NONE));
         let instructions = decoded.collect();
         let (values, slots, escaped) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
-        let mut new = Self { typing, instructions, code, values, reach: Vec::new(), slots, escaped };
+        let mut new = Self { file, typing: file.typing, instructions, code, values, reach: Vec::new(), slots, escaped };
         for held in &told.held {
             new.hold(held);
         }
@@ -137,6 +138,11 @@ impl<'t, 'c> Function<'t, 'c> {
         let before = fixed[..fixed.partition_point(|variable| variable.address <= address)].last()?;
         let byte = address - before.address;
         (byte < before.size).then(|| Pointer { of: before.of, at: 0 }.moved(byte as i64, self.typing))
+    }
+
+    /// What the word at an address of the file points to, if the loader puts an address there.
+    pub(super) fn loaded(&self, slot: u64) -> Option<Pointer> {
+        self.file.slots.get(&slot).and_then(|address| self.fixed(*address))
     }
 
     /// What an access of so many bytes meets by that pointer.
