@@ -55,7 +55,7 @@ fn a_race_that_makes_the_replay_diverge_is_told_though_its_second_access_comes_l
         assert_eq!(desk.relive(["record", "-q", "--environment", "./stop"]).status, Some(0));
         let search = desk.relive(["races"]);
         let between =
-            ["work() stop.c:24 reads stop, main() stop.c:48", "main() stop.c:48 writes stop, work() stop.c:24"];
+            ["work() stop.c:26 reads stop, main() stop.c:50", "main() stop.c:50 writes stop, work() stop.c:26"];
         assert!(search.stdout.starts_with("1 data race\n"), "{search:?}");
         assert!(between.iter().any(|places| search.stdout.contains(places)), "{search:?}");
         assert!(search.stdout.contains("The replay left its recording"), "{search:?}");

@@ -14,12 +14,12 @@ const LIST: &str = "orders.json";
 
 /// Another build: other addresses, registers and functions, and the flag elsewhere.
 fn build_again(desk: &Desk) {
-    let other = STOP.replace("static volatile char stop;", "static volatile char before[40], stop;").replace(
+    let other = STOP.replace("static char stop;", "static char before[40], stop;").replace(
         "int main(void)",
         "void *more(void *argument)\n{\n    before[3]++;\n    return argument ? work(argument) : NULL;\n}\n\nint main(void)",
     );
     assert_ne!(other, STOP);
-    desk.build_with("stop", &other, &["-O2"]);
+    desk.build_with("stop", &other, &["-O1", "-fno-omit-frame-pointer", "-fcf-protection"]);
 }
 
 /// A desk with the program, which has taught the list given by `options`.

@@ -9,7 +9,7 @@ mod desk;
 mod programs;
 
 use desk::{Desk, Run};
-use programs::{BLOCK, FLAG, HANDED, HELD, LATE, LENT, LIBRARY, NAMED, NODES, OFTEN, READERS, TALLIED, WIDE};
+use programs::{BLOCK, BOXES, FLAG, HANDED, HELD, LATE, LENT, LIBRARY, NAMED, NODES, OFTEN, READERS, TALLIED, WIDE};
 
 /// The program of the README, whose count of calls is not under the lock.
 const TALLY: &str = include_str!("../../../guests/demo/tally.c");
@@ -282,6 +282,35 @@ fn what_is_annotated_as_atomic_orders_what_it_guards() {
     let wrong = desk.relive(["races", "-q", "--annotations", "known"]);
     assert_eq!(wrong.status, Some(125));
     assert!(wrong.stderr.contains("known:2: not an annotation"), "{}", wrong.stderr);
+}
+
+#[test]
+fn blocks_are_handed_over_by_members_that_are_atomic() {
+    let desk = Desk::new();
+    for level in ["-O0", "-O2"] {
+        desk.build_with("boxes", BOXES, &[level]);
+        desk.relive(["record", "-q", "--environment", "--", "./boxes"]);
+        let told = desk.relive(["races", "-q"]);
+        assert_eq!(told.status, Some(0), "{told:?}");
+        assert!(
+            told.stdout.starts_with("no data races\n\nUnordered atomic operations, which are no races: 1 pair."),
+            "{told:?}"
+        );
+        // The same code of another type.
+        let plain = [
+            "atomic_int ready",
+            "atomic_store_explicit",
+            "atomic_load_explicit",
+            "memory_order_release",
+            "memory_order_acquire",
+        ]
+        .into_iter()
+        .zip(["int ready", "__atomic_store_n", "__atomic_load_n", "__ATOMIC_RELEASE", "__ATOMIC_ACQUIRE"])
+        .fold(BOXES.to_owned(), |source, (from, to)| source.replace(from, to));
+        desk.build_with("boxes", &plain, &[level]);
+        desk.relive(["record", "-q", "--environment", "--", "./boxes"]);
+        assert_eq!(desk.relive(["races", "-q"]).status, Some(66), "nothing tells that it is atomic");
+    }
 }
 
 #[test]

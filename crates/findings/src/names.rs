@@ -9,6 +9,7 @@ mod dwarf;
 pub(crate) mod elf;
 mod functions;
 mod locals;
+mod typed;
 mod types;
 mod typing;
 mod variables;
@@ -20,10 +21,9 @@ use elf::{Image, Symbol, Unread};
 pub use functions::Functions;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-pub use types::{Leaf, Shared, TypeId, Types};
-pub use typing::{Fixed, Held, Place, TypedFunction, Typing};
+pub use typed::TypedAccesses;
 use variables::{Variable, Where};
 
 /// Where distributions put debug information that is not in the files themselves.
@@ -31,10 +31,15 @@ pub const DEBUG_ROOT: &str = "/usr/lib/debug";
 
 /// What the debug information of the file at `path`, which may be under one of `roots`, tells of what threads share: by the
 /// functions of which code is made, and by the types of what it accesses. `None` if there is none.
-pub fn shared_code(path: &Path, roots: &[PathBuf]) -> Option<(AtomicCode, Typing)> {
+pub fn shared_code(path: &Path, roots: &[PathBuf]) -> Option<(AtomicCode, TypedAccesses)> {
     let debug = elf::debug(path, roots)?;
     let entries = debug.entries();
-    Some((atomics::atomic_code(&entries), typing::typing(&entries, path)))
+    Some((atomics::atomic_code(&entries), typed_accesses(&entries, path)))
+}
+
+fn typed_accesses(entries: &dwarf::Entries<'_>, path: &Path) -> TypedAccesses {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    typed::accesses(&typing::typing(entries, path), &bytes)
 }
 
 /// One frame of a stack; an inlined function has one of its own.
@@ -135,6 +140,8 @@ pub struct Symbols {
 struct Module {
     raw: RawModule,
     image: OnceCell<Result<Image, Unread>>,
+    /// Its accesses of atomic variables, by types.
+    atomic: OnceCell<BTreeSet<u64>>,
     asked: Cell<bool>,
 }
 
@@ -142,7 +149,10 @@ impl Symbols {
     /// For the modules of one process. Debug information is looked for under `roots`; where a module's file is
     /// now elsewhere, `relocated` has its path then and its path now.
     pub fn new(modules: &[RawModule], roots: &[PathBuf], relocated: &[(PathBuf, PathBuf)]) -> Self {
-        let module = |raw: &RawModule| Module { raw: raw.clone(), image: OnceCell::new(), asked: Cell::new(false) };
+        let module = |raw: &RawModule| {
+            let (image, atomic, asked) = (OnceCell::new(), OnceCell::new(), Cell::new(false));
+            Module { raw: raw.clone(), image, atomic, asked }
+        };
         let modules = modules.iter().map(module).collect();
         Self { modules, roots: roots.to_vec(), relocated: relocated.to_vec(), known: RefCell::default() }
     }
@@ -227,6 +237,17 @@ impl Symbols {
         let variables::Variable { name, path, address: start, size, declared, atomic, base } = found;
         let part = path.len();
         Some(Local { name: name + &path, part, function, start, size, declared, atomic, base })
+    }
+
+    /// Whether the instruction at `address` accesses a variable that is atomic by its type, wherever that lies.
+    pub fn accesses_atomic(&self, address: u64) -> bool {
+        let Some(module) = self.module(address) else { return false };
+        let all = module.atomic.get_or_init(|| {
+            let debug = self.image(module).and_then(|image| image.debug.as_ref());
+            let path = now(&module.raw.file, &self.relocated);
+            debug.map(|debug| typed_accesses(&debug.entries(), path).atomic).unwrap_or_default()
+        });
+        all.contains(&address.wrapping_sub(module.raw.bias))
     }
 
     /// What to do about the modules that were asked for and had no lines, one line each.

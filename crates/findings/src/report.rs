@@ -159,6 +159,8 @@ pub struct Access {
     pub count_since_event: u64,
     /// What it did.
     pub kind: AccessKind,
+    /// It is one to a variable that is atomic by its type, as far as anybody asked.
+    pub typed_atomic: bool,
     /// The first byte that it touched.
     pub address: u64,
     /// How many bytes; 0 if that is not known.

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 mod builds;
 mod declared;
 mod lists;
-mod typed;
 
 pub use declared::Declared;
 pub(crate) use declared::count as declared;

@@ -110,12 +110,13 @@ fn replayed_at_once(words: &[String], trace: &Path) -> Result<(), String> {
     let mut record = Command::new(RELIVE);
     let recorded = run(record.args(["record", "-q", "--environment", "-o"]).arg(trace).arg("--").args(words), LIMIT);
     let replays = (1..=REPLAYS).map(|_| run(Command::new(RELIVE).arg("replay").arg(trace), LIMIT));
-    let said = replays.map(|replayed| match replayed.stderr.is_empty() {
-        true => {
+    let said = replays.map(|replayed| {
+        if replayed.stderr.is_empty() {
             assert_eq!((replayed.code, replayed.text()), (recorded.code, recorded.text()), "{}", recorded.line);
             Ok(())
+        } else {
+            Err(replayed.stderr)
         }
-        false => Err(replayed.stderr),
     });
     let said = said.collect();
     std::fs::remove_dir_all(trace).expect("the trace is ours");

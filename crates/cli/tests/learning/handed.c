@@ -6,7 +6,10 @@
 
 enum { ROUNDS = 20 };
 
-static volatile int flag;
+// Volatile in code alone: its type does not tell.
+#define ANEW(variable) (*(volatile __typeof__(variable) *)&(variable))
+
+static int flag;
 static int one, two, three, four, five, six, seven, eight;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static long looks, sum;
@@ -22,10 +25,10 @@ static void look(void)
 static void *take(void *argument)
 {
     for (int round = 1; round <= ROUNDS; round++) {
-        while (flag != round)
+        while (ANEW(flag) != round)
             look();
         sum += one + 2 * two + 3 * three + 4 * four + 5 * five + 6 * six + 7 * seven + 8 * eight;
-        flag = -round;
+        ANEW(flag) = -round;
     }
     return argument;
 }
@@ -38,8 +41,8 @@ int main(void)
     for (int round = 1; round <= ROUNDS; round++) {
         one = round, two = round + 1, three = round + 2, four = round + 3;
         five = round + 4, six = round + 5, seven = round + 6, eight = round + 7;
-        flag = round;
-        while (flag != -round)
+        ANEW(flag) = round;
+        while (ANEW(flag) != -round)
             look();
     }
     pthread_join(thread, NULL);

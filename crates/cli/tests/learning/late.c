@@ -7,10 +7,13 @@
 
 enum { ROWS = 256, LINE = 64 };
 
-static volatile long rows[ROWS * LINE / sizeof(long)];
-static volatile int flag;
+static long rows[ROWS * LINE / sizeof(long)];
+static int flag;
 
-#define ROW(at) sum += rows[(at) * LINE / sizeof(long)];
+// Volatile in code alone: its type does not tell.
+#define ANEW(variable) (*(volatile __typeof__(variable) *)&(variable))
+
+#define ROW(at) sum += ANEW(rows[(at) * LINE / sizeof(long)]);
 #define FOUR(at) ROW(at) ROW((at) + 1) ROW((at) + 2) ROW((at) + 3)
 #define SIXTEEN(at) FOUR(at) FOUR((at) + 4) FOUR((at) + 8) FOUR((at) + 12)
 #define SIXTY_FOUR(at) SIXTEEN(at) SIXTEEN((at) + 16) SIXTEEN((at) + 32) SIXTEEN((at) + 48)
@@ -23,7 +26,7 @@ static void *late(void *argument)
         ALL
     }
     long looks = 0;
-    while (flag == 0)
+    while (ANEW(flag) == 0)
         looks++;
     printf("%ld after %s looks\n", sum, looks > 1000 ? "many" : "few");
     return argument;
@@ -46,9 +49,9 @@ int main(void)
     if (pthread_create(&thread, NULL, late, NULL) != 0)
         return 1;
     wait_for(2000);
-    flag = 1;
+    ANEW(flag) = 1;
     // Long enough for a thread that looks to have a processor meanwhile, on a machine with other work.
     wait_for(1500);
-    flag = 0;
+    ANEW(flag) = 0;
     return pthread_join(thread, NULL);
 }

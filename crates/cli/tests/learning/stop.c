@@ -6,7 +6,9 @@
 #include <sys/time.h>
 #include <time.h>
 
-static volatile char stop;
+// Volatile in code alone: its type does not tell.
+#define ANEW(variable) (*(volatile __typeof__(variable) *)&(variable))
+static char stop;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static long rounds;
 
@@ -21,7 +23,7 @@ static void wait_for(long microseconds)
 static void *work(void *argument)
 {
     struct timeval now;
-    while (!stop) {
+    while (!ANEW(stop)) {
         gettimeofday(&now, NULL);
         pthread_mutex_lock(&mutex);
         rounds++;
@@ -45,7 +47,7 @@ int main(void)
     FILE *other = fopen("/dev/null", "w");
     fprintf(other, "enough\n");
     fclose(other);
-    stop = 1;
+    ANEW(stop) = 1;
     pthread_join(thread, NULL);
     printf("%ld rounds\n", rounds);
     return 0;

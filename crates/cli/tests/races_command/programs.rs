@@ -332,3 +332,33 @@ int main(int count, char **words) {
     return 0;
 }
 ";
+
+/// Blocks of the heap that are handed over by a member whose type is atomic.
+pub(crate) const BOXES: &str = "#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+struct box { atomic_int ready; int *data; };
+static void give(struct box *box, int value) {
+    *box->data = value;
+    atomic_store_explicit(&box->ready, 1, memory_order_release);
+}
+static int take(struct box *box) {
+    while (!atomic_load_explicit(&box->ready, memory_order_acquire)) sched_yield();
+    return *box->data;
+}
+static void *giver(void *boxes) {
+    for (int n = 0; n < 5; n++) give((struct box *)boxes + n, n + 1);
+    return 0;
+}
+int main(void) {
+    struct box *boxes = calloc(5, sizeof *boxes);
+    for (int n = 0; n < 5; n++) boxes[n].data = malloc(sizeof(int));
+    pthread_t thread;
+    pthread_create(&thread, 0, giver, boxes);
+    int sum = 0;
+    for (int n = 0; n < 5; n++) sum += take(boxes + n);
+    pthread_join(thread, 0);
+    return sum != 15;
+}
+";

@@ -48,7 +48,7 @@ impl Debug {
             Some(supplement) => self.sections.borrow_with_sup(supplement, slice),
             None => self.sections.borrow(slice),
         };
-        Entries { dwarf, units: RefCell::default() }
+        Entries { dwarf, units: RefCell::default(), starts: Default::default() }
     }
 
     /// The unit whose code holds `address`.
@@ -72,6 +72,8 @@ type Units<'a> = BTreeMap<(bool, usize), Rc<Unit<Slice<'a>>>>;
 pub(super) struct Entries<'a> {
     dwarf: Dwarf<Slice<'a>>,
     units: RefCell<Units<'a>>,
+    /// Where units begin, in the file and in what `dwz` moved away.
+    starts: [OnceCell<Vec<usize>>; 2],
 }
 
 /// One entry.
@@ -107,7 +109,7 @@ impl<'a> Entry<'a> {
 
     /// Where in the file's entries it stands.
     pub(super) fn place(&self) -> Option<usize> {
-        Some(self.unit.header.offset().as_debug_info_offset()?.0.checked_add(self.offset.0)?)
+        self.unit.header.offset().as_debug_info_offset()?.0.checked_add(self.offset.0)
     }
 
     /// Another entry of the same unit.
@@ -143,8 +145,13 @@ impl<'a> Entries<'a> {
 
     /// Where in the file's entries each unit begins.
     pub(super) fn unit_starts(&self) -> Vec<usize> {
+        self.starts_in(false)
+    }
+
+    /// The same of what `dwz` moved away, or not; in ascending order.
+    fn starts_in(&self, supplementary: bool) -> Vec<usize> {
         let mut starts = Vec::new();
-        let mut units = self.dwarf.units();
+        let Some(mut units) = self.file(supplementary).map(Dwarf::units) else { return starts };
         while let Ok(Some(header)) = units.next() {
             starts.extend(header.offset().as_debug_info_offset().map(|offset| offset.0));
         }
@@ -211,14 +218,11 @@ impl<'a> Entries<'a> {
             AttributeValue::DebugInfoRefSup(offset) => (true, offset),
             _ => return None,
         };
-        let mut units = self.file(supplementary)?.units();
-        while let Ok(Some(header)) = units.next() {
-            if let Some(offset) = absolute.to_unit_offset(&header) {
-                let start = header.offset().as_debug_info_offset()?.0;
-                return Some(Entry { supplementary, unit: self.unit(supplementary, start)?, offset });
-            }
-        }
-        None
+        let starts = self.starts[usize::from(supplementary)].get_or_init(|| self.starts_in(supplementary));
+        let start = *starts[..starts.partition_point(|start| *start <= absolute.0)].last()?;
+        let unit = self.unit(supplementary, start)?;
+        let offset = absolute.to_unit_offset(&unit.header)?;
+        Some(Entry { supplementary, unit, offset })
     }
 
     /// The name of the entry, or of the declaration that it completes.

@@ -12,11 +12,11 @@ use std::collections::HashMap;
 const DEPTH_MAX: usize = 64;
 
 /// A type by its place in the table.
-pub type TypeId = u32;
+pub(super) type TypeId = u32;
 
 /// What a type says of threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Shared {
+pub(super) enum Shared {
     /// Nothing.
     #[default]
     No,
@@ -41,22 +41,22 @@ enum Type {
 
 /// All types of a file that were asked for.
 #[derive(Debug, Default)]
-pub struct Types(Vec<Type>);
+pub(super) struct Types(Vec<Type>);
 
 /// What is at one byte of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Leaf {
+pub(super) struct Leaf {
     /// How it is declared.
-    pub shared: Shared,
+    pub(super) shared: Shared,
     /// The type, by a number of its name, and the byte in it: the same in all units of the file.
-    pub member: Option<(u32, u64)>,
+    pub(super) member: Option<(u32, u64)>,
     /// It is a pointer to this.
-    pub to: Option<TypeId>,
+    pub(super) to: Option<TypeId>,
 }
 
 impl Types {
     /// How many bytes a type has.
-    pub fn size(&self, of: TypeId) -> u64 {
+    pub(super) fn size(&self, of: TypeId) -> u64 {
         match self.0.get(of as usize) {
             Some(Type::Plain { size, .. } | Type::Whole { size, .. } | Type::Array { size, .. }) => *size,
             Some(Type::Pointer { .. }) => 8,
@@ -65,7 +65,7 @@ impl Types {
     }
 
     /// What a pointer of this type leads to.
-    pub fn pointee(&self, of: TypeId) -> Option<TypeId> {
+    pub(super) fn pointee(&self, of: TypeId) -> Option<TypeId> {
         match self.0.get(of as usize)? {
             Type::Pointer { to, .. } => *to,
             _ => None,
@@ -74,7 +74,7 @@ impl Types {
 
     /// Which byte of an object of this type stands for byte `at` of it, or of an array of such: of elements of an array the first does
     /// for all. What lies before an object stays where it is.
-    pub fn canonical(&self, of: TypeId, at: i64) -> i64 {
+    pub(super) fn canonical(&self, of: TypeId, at: i64) -> i64 {
         self.first(of, at, 0)
     }
 
@@ -102,7 +102,7 @@ impl Types {
     }
 
     /// What an access of so many `bytes` at byte `at` of an object of this type meets.
-    pub fn leaf(&self, of: TypeId, at: u64, bytes: u64) -> Leaf {
+    pub(super) fn leaf(&self, of: TypeId, at: u64, bytes: u64) -> Leaf {
         self.find(of, at, bytes, None, 0).unwrap_or_default()
     }
 
@@ -263,5 +263,75 @@ impl<'e, 'a> Typer<'e, 'a> {
         }
         members.sort_by_key(|(start, _)| *start);
         members
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Leaf, Shared, Type, TypeId, Types};
+
+    const INT: TypeId = 0;
+    const FLAG: TypeId = 1;
+    const FLAGS: TypeId = 2;
+    const NODE: TypeId = 3;
+    const NEXT: TypeId = 4;
+    const NODES: TypeId = 5;
+    const UNION: TypeId = 6;
+
+    /// `struct node { int value; volatile char flags[4]; struct node *next; union { int one; struct node *other; }; }`
+    fn types() -> Types {
+        let members = vec![(0, INT), (4, FLAGS), (8, NEXT), (16, UNION)];
+        Types(vec![
+            Type::Plain { size: 4, shared: Shared::No },
+            Type::Plain { size: 1, shared: Shared::Volatile },
+            Type::Array { of: FLAG, stride: 1, size: 4 },
+            Type::Whole { size: 24, name: Some(9), members },
+            Type::Pointer { to: Some(NODE), shared: Shared::No },
+            Type::Array { of: NODE, stride: 24, size: u64::MAX },
+            Type::Whole { size: 8, name: None, members: vec![(0, INT), (0, NEXT)] },
+        ])
+    }
+
+    #[test]
+    fn a_byte_of_an_object_is_one_of_its_parts() {
+        let types = types();
+        let member = |byte| Some((9, byte));
+        let volatile = Shared::Volatile;
+        for (of, at, bytes, expected) in [
+            (NODE, 0, 4, Leaf { member: member(0), ..Leaf::default() }),
+            (NODE, 4, 1, Leaf { shared: volatile, member: member(4), to: None }),
+            // Of an array all elements count as the first.
+            (NODE, 6, 1, Leaf { shared: volatile, member: member(4), to: None }),
+            // What takes several at once is no access of one of them.
+            (NODE, 4, 4, Leaf { member: member(4), ..Leaf::default() }),
+            (NODE, 8, 8, Leaf { member: member(8), to: Some(NODE), ..Leaf::default() }),
+            (NODE, 12, 4, Leaf { member: member(12), ..Leaf::default() }),
+            (NODE, 16, 8, Leaf { member: member(16), to: Some(NODE), ..Leaf::default() }),
+            (NODES, 7 * 24 + 8, 8, Leaf { member: member(8), to: Some(NODE), ..Leaf::default() }),
+            (FLAG, 0, 1, Leaf { shared: volatile, ..Leaf::default() }),
+            (NODE, 24, 4, Leaf::default()),
+            (77, 0, 4, Leaf::default()),
+        ] {
+            assert_eq!(types.leaf(of, at, bytes), expected, "{bytes} bytes at {at} of {of}");
+        }
+    }
+
+    #[test]
+    fn the_first_element_stands_for_all() {
+        let types = types();
+        for (of, at, expected) in [
+            (NODES, 0, 0),
+            (NODES, 24 * 5 + 8, 8),
+            (NODES, -16, 8),
+            (NODE, 8, 8),
+            (NODE, 7, 4),
+            (NODE, 24 + 7, 4),
+            (NODE, -16, -16),
+            (FLAG, 3, 0),
+            (NEXT, 16, 0),
+            (77, 3, 3),
+        ] {
+            assert_eq!(types.canonical(of, at), expected, "{at} of {of}");
+        }
     }
 }

@@ -14,49 +14,49 @@ use std::path::Path;
 
 /// Types in and around the code of a file.
 #[derive(Debug, Default)]
-pub struct Typing {
+pub(super) struct Typing {
     /// All types.
-    pub types: Types,
+    pub(super) types: Types,
     /// Variables with fixed addresses, by these.
-    pub fixed: Vec<Fixed>,
+    pub(super) fixed: Vec<Fixed>,
     /// Functions, by their addresses.
-    pub functions: Vec<TypedFunction>,
+    pub(super) functions: Vec<TypedFunction>,
 }
 
 /// A variable with a fixed address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fixed {
+pub(super) struct Fixed {
     /// In the file's own terms.
-    pub address: u64,
+    pub(super) address: u64,
     /// Its bytes.
-    pub size: u64,
+    pub(super) size: u64,
     /// Its type.
-    pub of: TypeId,
+    pub(super) of: TypeId,
 }
 
 /// A function that is not inlined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TypedFunction {
+pub(super) struct TypedFunction {
     /// Its code, in the file's own terms.
-    pub ranges: Vec<Range<u64>>,
+    pub(super) ranges: Vec<Range<u64>>,
     /// Variables of it, and of what was inlined into it, with where they are.
-    pub held: Vec<Held>,
+    pub(super) held: Vec<Held>,
 }
 
 /// A variable while code is in a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub(super) struct Held {
     /// That code.
-    pub range: Range<u64>,
+    pub(super) range: Range<u64>,
     /// Where it is then.
-    pub place: Place,
+    pub(super) place: Place,
     /// Its type.
-    pub of: TypeId,
+    pub(super) of: TypeId,
 }
 
 /// Where a variable is. Registers are numbered as in DWARF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     /// A pointer: that register with a distance added is its value.
     Value(u16, i64),
     /// In memory, so far from where a register points.
@@ -178,7 +178,7 @@ impl<'a> Reading<'_, 'a> {
             match place {
                 Found::At(place @ Place::Memory(..)) => function.held.push(Held { range, place, of }),
                 Found::At(place) if self.typer.types().pointee(of).is_some() => {
-                    function.held.push(Held { range, place, of })
+                    function.held.push(Held { range, place, of });
                 }
                 Found::At(_) => {}
                 Found::InFrame(distance) => match base {

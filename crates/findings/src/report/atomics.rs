@@ -47,6 +47,7 @@ fn is_atomic(access: &Access) -> bool {
     let module = innermost.and_then(|frame| frame.module.as_deref()).map(base_name).unwrap_or_default();
     let name = plain(function);
     matches!(access.kind, AccessKind::AtomicRead | AccessKind::AtomicWrite)
+        || access.typed_atomic
         || is_atomic_operation(&name)
         || module.starts_with(ATOMIC_LIBRARY)
 }

@@ -3,7 +3,7 @@
 use super::{Access, Block, Lock, Object, Options, Origin, Race, Sync, Thread};
 use crate::names::{Frame, Local, Symbols};
 use crate::raw::{
-    NO_THREAD, RawAccess, RawBlock, RawLock, RawOrigin, RawRace, RawReport, RawStack, RawSync, RawThread,
+    NO_THREAD, RaceKind, RawAccess, RawBlock, RawLock, RawOrigin, RawRace, RawReport, RawStack, RawSync, RawThread,
 };
 
 /// The threads of the whole. Where one of another image was created is told there.
@@ -51,15 +51,22 @@ impl<'a> Namer<'a> {
     }
 
     fn race(&self, raw: &RawRace) -> Race {
+        let object = self.object(raw);
+        // Of others the variable is known, and its type.
+        let is_nameless = raw.kind == RaceKind::Data && matches!(object, Object::Heap(_) | Object::Unknown);
+        let access = |raw: &RawAccess| {
+            let access = self.access(raw);
+            Access { typed_atomic: is_nameless && self.symbols.accesses_atomic(access.counter), ..access }
+        };
         Race {
             kind: raw.kind,
             certainty: raw.certainty,
             address: raw.address,
             bytes: raw.bytes,
             lines: raw.racing_lines(),
-            object: self.object(raw),
+            object,
             count: raw.count,
-            accesses: [self.access(&raw.accesses[0]), self.access(&raw.accesses[1])],
+            accesses: [access(&raw.accesses[0]), access(&raw.accesses[1])],
             ..Race::default()
         }
     }
@@ -71,6 +78,7 @@ impl<'a> Namer<'a> {
             counter: raw.stack.addresses.first().copied().unwrap_or(0),
             count_since_event: raw.count_since_event,
             kind: raw.kind,
+            typed_atomic: false,
             address: raw.address,
             size: raw.size,
             value: raw.value,

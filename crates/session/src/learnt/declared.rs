@@ -5,21 +5,20 @@
 //! piece of code was inlined (`relive_findings::names::atomic_code`), so that a program of C++ or
 //! Rust replays from its first recording at the level of atomics on. Of what a compiler has merged
 //! it is guessed: it counts if an atomic access of the same function has the same size, and lies as far from
-//! what a register points to. To order one too many costs time alone. In C types tell (`typed.rs`).
+//! what a register points to. To order one too many costs time alone. In C types tell (`names/typed.rs`).
 //!
 //! A program with much debug information takes seconds to look through, so what was found is kept
 //! beside the runtime by the file's key. It may be lost.
 
-use super::{Learnt, builds, lists, typed};
+use super::{Learnt, builds, lists};
 use crate::binary;
 use crate::launch::Runtime;
 use crate::program::Program;
 use iced_x86::{Code, Decoder, DecoderOptions, Register};
-use object::elf::{R_X86_64_GLOB_DAT, R_X86_64_RELATIVE};
-use object::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget};
-use relive_findings::names::{AtomicCode, DEBUG_ROOT, Typing, shared_code};
+use object::{Object, ObjectSegment};
+use relive_findings::names::{AtomicCode, DEBUG_ROOT, TypedAccesses, shared_code};
 use relive_sys::atomics::Access;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -91,12 +90,12 @@ pub(crate) fn count(path: &Path) -> Option<u64> {
 }
 
 fn in_file(path: &Path) -> Option<BTreeSet<u64>> {
-    let (code, typing) = shared_code(path, &[PathBuf::from(DEBUG_ROOT)])?;
-    Some(fs::read(path).map(|bytes| places(&bytes, &code, &typing)).unwrap_or_default())
+    let (code, typed) = shared_code(path, &[PathBuf::from(DEBUG_ROOT)])?;
+    Some(fs::read(path).map(|bytes| places(&bytes, &code, &typed)).unwrap_or_default())
 }
 
 /// The offsets of accesses in what is told of a file.
-fn places(bytes: &[u8], told: &AtomicCode, typing: &Typing) -> BTreeSet<u64> {
+fn places(bytes: &[u8], told: &AtomicCode, typed: &TypedAccesses) -> BTreeSet<u64> {
     let Ok(file) = object::File::parse(bytes) else { return BTreeSet::new() };
     let segments: BTreeMap<u64, (u64, u64)> =
         file.segments().map(|segment| (segment.address(), segment.file_range())).collect();
@@ -107,27 +106,9 @@ fn places(bytes: &[u8], told: &AtomicCode, typing: &Typing) -> BTreeSet<u64> {
         Some((from + begin, bytes.get((from + begin) as usize..(from + end) as usize)?))
     };
     let mut found = places_in(told, code_of);
-    let typed = typed::File { typing, slots: slots(&file) };
-    let typed = typed::places(&typed, |range| Some(code_of(range)?.1));
-    found.extend(typed.into_iter().filter_map(|at| Some(code_of(&(at..at + 1))?.0)));
+    let typed = typed.atomic.iter().chain(&typed.others);
+    found.extend(typed.filter_map(|at| Some(code_of(&(*at..*at + 1))?.0)));
     found
-}
-
-/// Words of the file in which the loader puts addresses of it, with those.
-fn slots(file: &object::File<'_>) -> HashMap<u64, u64> {
-    let symbols = file.dynamic_symbol_table();
-    let address = |relocation: &object::Relocation| match (relocation.flags(), relocation.target()) {
-        (RelocationFlags::Elf { r_type: R_X86_64_RELATIVE }, _) => u64::try_from(relocation.addend()).ok(),
-        (RelocationFlags::Elf { r_type: R_X86_64_GLOB_DAT }, RelocationTarget::Symbol(symbol)) => symbols
-            .as_ref()?
-            .symbol_by_index(symbol)
-            .ok()
-            .map(|symbol| symbol.address())
-            .filter(|address| *address != 0),
-        _ => None,
-    };
-    let relocations = file.dynamic_relocations().into_iter().flatten();
-    relocations.filter_map(|(at, relocation)| Some((at, address(&relocation)?))).collect()
 }
 
 /// The same, with what finds the code at some addresses and its offset.

@@ -3,8 +3,9 @@
 //! Apart from following pointers because nothing here changes while that goes on.
 
 use super::{Accessed, File, Pointer, Variable};
+use crate::names::types::{Shared, TypeId};
+use crate::names::typing::{Held, Place, TypedFunction, Typing};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
-use relive_findings::names::{Held, Place, Shared, TypeId, TypedFunction, Typing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -12,9 +13,12 @@ const BITS: u32 = 64;
 /// Variables on the stack that may lie over each other.
 const OVERLAPS_MAX: usize = 8;
 
+/// A place on the stack: the register from which it is counted, and how far from it.
+pub(super) type Slot = (usize, i64);
+
 /// A function that can be read.
 pub(super) struct Function<'t, 'c> {
-    file: &'t File<'t>,
+    file: &'t File<'c>,
     pub(super) typing: &'t Typing,
     /// By their addresses.
     pub(super) instructions: Vec<Instruction>,
@@ -25,9 +29,9 @@ pub(super) struct Function<'t, 'c> {
     /// Up to where any of those reach that begin before.
     reach: Vec<u64>,
     /// Variables in memory, by the register from which they are counted and how far from it.
-    slots: BTreeMap<(usize, i64), Vec<(Range<u64>, TypeId)>>,
+    slots: BTreeMap<Slot, Vec<(Range<u64>, TypeId)>>,
     /// Those whose address is taken.
-    escaped: BTreeSet<(usize, i64)>,
+    escaped: BTreeSet<Slot>,
 }
 
 /// The number that we give a register; they have others in DWARF.
@@ -42,14 +46,10 @@ fn of_dwarf(register: u16) -> Option<usize> {
 
 impl<'t, 'c> Function<'t, 'c> {
     /// Reads the function of which debug information has `told`.
-    pub(super) fn new(
-        file: &'t File<'t>,
-        told: &TypedFunction,
-        code_of: impl Fn(&Range<u64>) -> Option<&'c [u8]>,
-    ) -> Self {
+    pub(super) fn new(file: &'t File<'c>, told: &TypedFunction) -> Self {
         let mut ranges = told.ranges.clone();
         ranges.sort_unstable_by_key(|range| range.start);
-        let code: Vec<_> = ranges.iter().filter_map(|range| Some((range.start, code_of(range)?))).collect();
+        let code: Vec<_> = ranges.iter().filter_map(|range| Some((range.start, file.code(range)?))).collect();
         let decoded = code.iter().flat_map(|(start, code)| Decoder::with_ip(BITS, code, *start, DecoderOptions::NONE));
         let instructions = decoded.collect();
         let (values, slots, escaped) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
@@ -105,7 +105,7 @@ impl<'t, 'c> Function<'t, 'c> {
     }
 
     /// The variable at that distance from where a register points, while the code is at `at`: where it begins, and which byte of it that is.
-    pub(super) fn slot(&self, at: u64, register: usize, distance: i64) -> Option<((usize, i64), Pointer)> {
+    pub(super) fn slot(&self, at: u64, register: usize, distance: i64) -> Option<(Slot, Pointer)> {
         let before = self.slots.range((register, i64::MIN)..=(register, distance)).rev().take(OVERLAPS_MAX);
         before.into_iter().find_map(|(&(register, start), variables)| {
             let byte = distance.wrapping_sub(start);
@@ -118,12 +118,12 @@ impl<'t, 'c> Function<'t, 'c> {
     }
 
     /// Whether others may know the variable that begins there.
-    pub(super) fn has_escaped(&self, start: (usize, i64)) -> bool {
+    pub(super) fn has_escaped(&self, start: Slot) -> bool {
         self.escaped.contains(&start)
     }
 
     /// The variable on the stack of which an instruction takes the address.
-    fn taken(&self, instruction: &Instruction) -> Option<(usize, i64)> {
+    fn taken(&self, instruction: &Instruction) -> Option<Slot> {
         let (register, distance) = match instruction.mnemonic() {
             Mnemonic::Lea => (instruction.memory_base(), instruction.memory_displacement64() as i64),
             Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => (instruction.op1_register(), 0),

@@ -5,7 +5,7 @@
 //! whichever way the code came, and calls that never return seem to lead on with registers of which nothing is known. Apart from
 //! the function because it knows instructions and nothing of debug information.
 
-use super::function::{Function, number};
+use super::function::{Function, Slot, number};
 use super::{Accessed, Found, Pointer};
 use iced_x86::{ConditionCode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use relive_sys::atomics::Access;
@@ -16,9 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 struct State {
     /// What registers point to.
     registers: [Option<Pointer>; 16],
-    /// What is pointed to by words on the stack, in which compilers keep what they have no register for: these by the register from
-    /// which they are counted, and how far from it.
-    spilled: BTreeMap<(usize, i64), Pointer>,
+    /// What words on the stack point to, in which compilers keep what they have no register for.
+    spilled: BTreeMap<Slot, Pointer>,
 }
 
 impl State {
@@ -153,11 +152,27 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
         if let Some((start, pointer)) = base.and_then(|base| self.function.slot(instruction.ip(), base, distance)) {
             return (Some(pointer), !self.function.has_escaped(start));
         }
-        let known = |register: Option<usize>| register.and_then(|register| state.registers[register]);
-        let pointer = known(base).or_else(|| known(index).filter(|_| instruction.memory_index_scale() == 1));
+        let register = base.filter(|base| state.registers[*base].is_some());
+        let register = register.or_else(|| index.filter(|_| instruction.memory_index_scale() == 1));
+        let pointer = register.and_then(|register| self.pointed(instruction.ip(), register, distance, state));
         // An array with a fixed address, from which an index counts.
         let array = || if base.is_none() { self.function.fixed(distance as u64) } else { None };
-        (pointer.map(|pointer| pointer.moved(distance, self.function.typing)).or_else(array), false)
+        (pointer.or_else(array), false)
+    }
+
+    /// What lies so far from where a register points. What lies before an object is one of those before it in an array, if no variable
+    /// is said to begin there: compilers count on, and then go back.
+    fn pointed(&self, at: u64, register: usize, distance: i64, state: &State) -> Option<Pointer> {
+        let typing = self.function.typing;
+        let known = state.registers[register]?.moved(distance, typing);
+        let mut found = (known.at >= 0).then_some(known);
+        self.function.each_value(at, |other, pointer| {
+            let moved = pointer.moved(distance, typing);
+            if other == register && found.is_none() && moved.at >= 0 {
+                found = Some(moved);
+            }
+        });
+        found.or_else(|| Some(known.wrapped(typing)))
     }
 
     /// What is known after an instruction.
@@ -168,7 +183,7 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
             }
             _ => None,
         };
-        self.spill(instruction, &mut state);
+        spill(instruction, &mut state);
         for used in self.usage.info(instruction).used_registers() {
             let writes = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
             if let Some(register) = number(used.register().full_register()).filter(|_| writes) {
@@ -187,22 +202,6 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
             state.registers[to] = Some(pointer);
         }
         state
-    }
-
-    /// Takes in what an instruction stores on the stack.
-    fn spill(&self, instruction: &Instruction, state: &mut State) {
-        let Some(slot) = spilled(instruction).filter(|_| instruction.op0_kind() == OpKind::Memory) else { return };
-        let stored = match instruction.mnemonic() {
-            Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {
-                number(instruction.op1_register()).and_then(|register| state.registers[register])
-            }
-            Mnemonic::Cmp | Mnemonic::Test => return,
-            _ => None,
-        };
-        match stored {
-            Some(pointer) => state.spilled.insert(slot, pointer),
-            None => state.spilled.remove(&slot),
-        };
     }
 
     /// What an instruction whose first operand is a register leaves there, if that is known to be a pointer.
@@ -233,8 +232,24 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
     }
 }
 
+/// Takes in what an instruction stores on the stack.
+fn spill(instruction: &Instruction, state: &mut State) {
+    let Some(slot) = spilled(instruction).filter(|_| instruction.op0_kind() == OpKind::Memory) else { return };
+    let stored = match instruction.mnemonic() {
+        Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {
+            number(instruction.op1_register()).and_then(|register| state.registers[register])
+        }
+        Mnemonic::Cmp | Mnemonic::Test => return,
+        _ => None,
+    };
+    match stored {
+        Some(pointer) => state.spilled.insert(slot, pointer),
+        None => state.spilled.remove(&slot),
+    };
+}
+
 /// The word on the stack that an instruction names.
-fn spilled(instruction: &Instruction) -> Option<(usize, i64)> {
+fn spilled(instruction: &Instruction) -> Option<Slot> {
     let base = number(instruction.memory_base()).filter(|base| matches!(*base, STACK | FRAME));
     let is_word = has_memory(instruction) && instruction.memory_index() == Register::None;
     base.filter(|_| is_word).map(|base| (base, instruction.memory_displacement64() as i64))
