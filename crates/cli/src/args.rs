@@ -76,7 +76,7 @@ pub(crate) struct RecordArgs {
     ///
     /// sync: synchronisation by calls, and with --environment what the kernel carries from thread to thread. atomics: also
     /// each instruction that changes memory indivisibly, in program and libraries, and each access that debug information says
-    /// is one to an atomic variable of C++ or Rust, for locks and queues that are made of these; implies --environment.
+    /// is one to an atomic or volatile variable, for locks and queues that are made of these; implies --environment.
     #[arg(long, value_name = "LEVEL", default_value = "sync", hide_possible_values = true)]
     pub(crate) level: Level,
     /// Record again and again until nothing is left that races unordered, or recordings replay; implies --level atomics

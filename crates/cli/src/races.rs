@@ -128,7 +128,7 @@ fn tell_unordered(program: &Path) -> Result<()> {
     let count = Declared::of(&embedded::runtime()?).count_in(program);
     if count > 0 {
         message::say(format_args!(
-            "debug information tells of plain accesses to atomic variables ({count}), which this recording does not order: if \
+            "debug information tells of plain accesses to atomic or volatile variables ({count}), which this recording does not order: if \
              threads hand over by those, record the program with --level atomics, and what races then does race"
         ));
     }

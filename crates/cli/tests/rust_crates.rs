@@ -88,7 +88,7 @@ fn locks_of_parking_lot_are_taken_in_turn() {
 
 #[test]
 fn what_an_atomic_flag_publishes_does_not_race_at_any_level_and_the_other_is_named() {
-    const SAYS: &str = "debug information tells of plain accesses to atomic variables (";
+    const SAYS: &str = "debug information tells of plain accesses to atomic or volatile variables (";
     let (desk, program) = (Desk::new(), program("flag_and_race"));
     for (option, says) in [("--environment", true), ("--level=atomics", false)] {
         let recorded = desk.relive(["record", "-q", option, &*program.to_string_lossy()]);

@@ -24,8 +24,8 @@ use relive_sys::slice::Short;
 use relive_trace::control::{IN_USE, flag, mode};
 use relive_trace::derived::{DerivedError, DerivedOrder};
 use relive_trace::layout::{
-    ATOMICS_TELL_SINCE, BACKTRACES_SINCE, ENVIRONMENT_SINCE, FILES_SINCE, FORKS_SINCE, HANDLERS_SINCE, HIGH_HEAP_SINCE,
-    LAPSES_SINCE, LOCKS_SINCE, LOOK_UPS_SINCE, MODULES_SINCE, NEAR_BREAK_SINCE,
+    ATOMICS_TELL_SINCE, BACKTRACES_SINCE, ENVIRONMENT_SINCE, FILES_SINCE, FORKS_SINCE, FOUND_SINCE, HANDLERS_SINCE,
+    HIGH_HEAP_SINCE, LAPSES_SINCE, LOCKS_SINCE, LOOK_UPS_SINCE, MODULES_SINCE, NEAR_BREAK_SINCE,
 };
 use relive_trace::manifest::{self, Level, Manifest};
 use relive_trace::plan_builder::PlanBuilder;
@@ -393,6 +393,7 @@ impl Replayer {
             (MODULES_SINCE, flag::MODULES),
             (FORKS_SINCE, flag::FORKS),
             (BACKTRACES_SINCE, flag::BACKTRACES),
+            (FOUND_SINCE, flag::FOUND),
         ];
         let until = [(HIGH_HEAP_SINCE, flag::LOW_HEAP), (NEAR_BREAK_SINCE, flag::FAR_BREAK)];
         let since = since.into_iter().filter(|&(version, _)| format >= version);

@@ -5,6 +5,7 @@
 //! layout. So a version is named where it matters. `dlsym` itself is one of the functions
 //! that we stand in front of: libc's is found by its version, and `dlvsym` is left alone.
 
+use crate::signal::is_own_code;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,6 +31,15 @@ pub fn next_symbol(name: &CStr, version: Option<&CStr>) -> usize {
         }
         look_up()(RTLD_NEXT, name.as_ptr()) as usize
     }
+}
+
+/// The calling library's own `name`, if the program has that by default, and `found` is the next definition of it: what the own one
+/// stands in front of. There must be a next definition.
+pub fn in_front_of(found: usize, name: &CStr) -> Option<usize> {
+    const RTLD_DEFAULT: *mut c_void = core::ptr::null_mut();
+    // SAFETY: a terminated string.
+    let default = unsafe { look_up()(RTLD_DEFAULT, name.as_ptr()) } as usize;
+    (is_own_code(default) && next_symbol(name, None) == found).then_some(default)
 }
 
 /// libc's `dlsym`.

@@ -129,6 +129,8 @@ pub mod flag {
     pub const MODULES: u32 = 1 << 7;
     /// Backtraces are without our own frames; see [`crate::layout::BACKTRACES_SINCE`].
     pub const BACKTRACES: u32 = 1 << 9;
+    /// Functions that are looked up in libc are the recorded ones; see [`crate::layout::FOUND_SINCE`].
+    pub const FOUND: u32 = 1 << 15;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;
     /// Nobody is to see what the program writes to its standard error.

@@ -22,7 +22,7 @@ use core::ops::RangeInclusive;
 /// First eight bytes of a data file.
 pub const FILE_MAGIC: [u8; 8] = *b"RELIVE\x1a\x01";
 /// Version of everything in this crate that is stored; raised with any change.
-pub const FORMAT_VERSION: u32 = 11;
+pub const FORMAT_VERSION: u32 = 12;
 /// Since then the calls that carry something from thread to thread are events where the environment is recorded, and
 /// faults that the program handles are counted: what was recorded with its environment before can't be replayed any more.
 pub const ENVIRONMENT_SINCE: u32 = 3;
@@ -49,13 +49,15 @@ pub const MODULES_SINCE: u32 = 11;
 pub const BACKTRACES_SINCE: u32 = 11;
 /// Since then a fork beside other threads, with the environment recorded, comes behind streams that others opened, and before.
 pub const FORKS_SINCE: u32 = 11;
+/// Since then who looks a function up in libc itself is given the one that is recorded.
+pub const FOUND_SINCE: u32 = 12;
 /// Versions that a reader takes. Version 1 has no system calls, version 2 less order in them than
 /// [`ENVIRONMENT_SINCE`] says, version 3 no check values of what writes gave away,
 /// version 4 not what [`LOCKS_SINCE`] says, version 5 no level but the first, version 6 not what [`ATOMICS_TELL_SINCE`] says,
 /// version 7 not what [`HIGH_HEAP_SINCE`] does, version 8 not what [`NEAR_BREAK_SINCE`],
 /// [`LAPSES_SINCE`] and [`FILES_SINCE`] say, version 9 not where calls change files that are
 /// mapped, nor what [`LOOK_UPS_SINCE`] says, version 10 not what
-/// [`HANDLERS_SINCE`], [`MODULES_SINCE`], [`FORKS_SINCE`] and [`BACKTRACES_SINCE`] say.
+/// [`HANDLERS_SINCE`], [`MODULES_SINCE`], [`FORKS_SINCE`] and [`BACKTRACES_SINCE`] say, version 11 not what [`FOUND_SINCE`] says.
 pub const READABLE: RangeInclusive<u32> = 1..=FORMAT_VERSION;
 /// Unit of mapping and of growth, in bytes. A chunk never crosses a multiple of it.
 pub const WINDOW_BYTES: u64 = 1 << 20;

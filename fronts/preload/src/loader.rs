@@ -10,9 +10,9 @@
 //! caller's own module as its return address; that instruction returns to us.
 
 use crate::libc_state::{OwnLock, taking_part};
-use crate::real::{Real, look_up_all};
+use crate::real::{Real, in_front_of, look_up_all};
 use crate::variadic::{Call, entry, steps};
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 use relive_order::Kind;
@@ -170,9 +170,29 @@ unsafe extern "C" fn step_look_up(call: *mut Running) -> usize {
     unsafe {
         if (*call).state == 0 {
             (*call).own[RETURN] = return_in_module((*call).frame.place);
+        } else {
+            (*call).frame.result = found(&(*call).frame);
         }
         step(call)
     }
+}
+
+/// What `dlsym` gives for what libc's has found. Who looks a function up in libc itself, as Python's `ctypes` does, is to have the one that
+/// is recorded, as everybody else has. Who asks for the next one stands in front of it as we do, and would get himself.
+fn found(frame: &Frame) -> usize {
+    const RTLD_DEFAULT: usize = 0;
+    const RTLD_NEXT: usize = -1isize as usize;
+    let swaps = match taking_part() {
+        Mode::Off => false,
+        Mode::Record => true,
+        Mode::Replay => has_flag(flag::FOUND),
+    };
+    if !swaps || frame.result == 0 || matches!(frame.args[0], RTLD_DEFAULT | RTLD_NEXT) {
+        return frame.result;
+    }
+    // SAFETY: libc has found something by this name.
+    let name = unsafe { CStr::from_ptr(frame.args[1] as *const c_char) };
+    in_front_of(frame.result, name).unwrap_or(frame.result)
 }
 
 unsafe fn prepare(call: *mut Running, flags: usize) {

@@ -10,7 +10,7 @@ use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use relive_rt::runtime::has_flag;
 use relive_rt::{Mode, environment, mode};
-use relive_sys::lookup::next_symbol;
+use relive_sys::lookup::{self, next_symbol};
 use relive_trace::control::flag;
 
 /// A function of the next library, by name and, where it has several, version.
@@ -83,11 +83,22 @@ pub(crate) fn look_up_all() {
     if !is_known || DONE.swap(true, Ordering::Relaxed) {
         return;
     }
+    all().iter().filter(|real| real.known() == 0).for_each(|real| real.look_up_if_present());
+}
+
+fn all() -> &'static [&'static Real] {
     let [first, end] =
         [&raw const __start_relive_reals, &raw const __stop_relive_reals].map(<*const u8>::cast::<&Real>);
     // SAFETY: the linker's names for where the section begins and ends, which holds nothing but such references.
-    let all = unsafe { core::slice::from_raw_parts(first, end.offset_from_unsigned(first)) };
-    all.iter().filter(|real| real.known() == 0).for_each(|real| real.look_up_if_present());
+    unsafe { core::slice::from_raw_parts(first, end.offset_from_unsigned(first)) }
+}
+
+/// The function that stands in front of the one at `found`, which somebody has looked up by its name; `None` if it is another one, or
+/// not the next behind ours.
+pub(crate) fn in_front_of(found: usize, name: &CStr) -> Option<usize> {
+    // Only of these it is certain that there are some: a look-up in vain would be seen by `dlerror`.
+    let is_one = all().iter().any(|real| real.known() != 0 && real.name == name);
+    if is_one { lookup::in_front_of(found, name) } else { None }
 }
 
 unsafe extern "C" {

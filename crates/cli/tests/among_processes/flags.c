@@ -5,24 +5,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// Volatile in code alone: types do not tell.
+#define ANEW(variable) (*(volatile __typeof__(variable) *)&(variable))
+
 enum { ROUNDS = 5, LOOKS = 200 };
 
 struct shared {
-    volatile int go;
+    int go;
     char apart[60];
-    volatile unsigned long count;
+    unsigned long count;
     char apart_too[56];
-    volatile int stop;
+    int stop;
 };
 
 static unsigned long count_up(struct shared *shared)
 {
     unsigned long own = 0;
-    while (!shared->go)
+    while (!ANEW(shared->go))
         usleep(10);
-    while (!shared->stop) {
-        shared->count++;
-        own = own * 31 + shared->count;
+    while (!ANEW(shared->stop)) {
+        ANEW(shared->count)++;
+        own = own * 31 + ANEW(shared->count);
     }
     return own;
 }
@@ -32,20 +35,20 @@ int main(void)
     struct shared *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     unsigned long seen = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        shared->go = shared->stop = 0;
+        ANEW(shared->go) = ANEW(shared->stop) = 0;
         if (fork() == 0) {
             char line[64];
             write(1, line, sprintf(line, "%d %016lx\n", round, count_up(shared)));
             _exit(0);
         }
-        shared->go = 1;
+        ANEW(shared->go) = 1;
         for (int look = 0; look < LOOKS; look++)
-            seen = seen * 31 + shared->count;
+            seen = seen * 31 + ANEW(shared->count);
         usleep(1000);
-        shared->stop = 1;
-        seen = seen * 31 + shared->count;
+        ANEW(shared->stop) = 1;
+        seen = seen * 31 + ANEW(shared->count);
         wait(NULL);
     }
-    printf("%016lx %lu\n", seen, shared->count);
+    printf("%016lx %lu\n", seen, ANEW(shared->count));
     return 0;
 }

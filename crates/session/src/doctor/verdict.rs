@@ -99,17 +99,22 @@ fn of_atomics(modules: &[Module], say: &mut impl FnMut(Level, &'static str, Stri
     const ORDERED: &str = "--level atomics orders what they hand over";
     let atomics = |module: &Module| module.code.locked + module.code.exchanges;
     let having = |role| modules.iter().filter(move |module| module.role == role && atomics(module) > 0);
-    for module in having(Role::Program) {
-        let (locked, exchanges) = (module.code.locked, module.code.exchanges);
+    for module in modules.iter().filter(|module| module.role == Role::Program) {
+        let (name, locked, exchanges) = (file_name(&module.path), module.code.locked, module.code.exchanges);
         let what = counted(atomics(module), "atomic instruction");
-        let name = file_name(&module.path);
-        let more = match declared(Path::new(&module.path)) {
-            Some(count @ 1..) => {
-                format!(", and what {} do that debug information calls atomic", counted(count, "plain access"))
-            }
-            _ => "; plain accesses to atomic variables, which no debug information tells, --learn finds".to_owned(),
+        let what = format!("{what} ({locked} with a lock prefix, {exchanges} exchanges)");
+        let told = declared(Path::new(&module.path))
+            .filter(|count| *count > 0)
+            .map(|count| format!("{} that debug information calls atomic or volatile", counted(count, "plain access")));
+        let text = match (atomics(module), told) {
+            (0, None) => continue,
+            (0, Some(told)) => format!("{name} has {told}: {ORDERED}"),
+            (_, Some(told)) => format!("{name} has {what}, and {told}: {ORDERED}"),
+            (_, None) => format!(
+                "{name} has {what}: {ORDERED}; plain accesses to atomic variables, which no debug information tells, --learn \
+                 finds"
+            ),
         };
-        let text = format!("{name} has {what} ({locked} with a lock prefix, {exchanges} exchanges): {ORDERED}{more}");
         say(Level::Note, "atomics", text);
     }
     if let Some(most) = having(Role::Library).max_by_key(|module| atomics(module)) {

@@ -1,7 +1,7 @@
 //! Recordings that earlier versions made, kept in the tree: every later version must
 //! read the same from them.
 //!
-//! `golden/v1.c` is the recorded program, `golden/record_v1.sh` records it. Versions 2 to 10
+//! `golden/v1.c` is the recorded program, `golden/record_v1.sh` records it. Versions 2 to 11
 //! are of the same program with its environment, those from 6 on at the level of atomics.
 
 use relive_trace::manifest::{Outcome, State, Text};
@@ -92,6 +92,11 @@ fn a_recording_of_version_9_reads_as_ever() {
 #[test]
 fn a_recording_of_version_10_reads_as_ever() {
     check_environment("v10", 10);
+}
+
+#[test]
+fn a_recording_of_version_11_reads_as_ever() {
+    check_environment("v11", 11);
 }
 
 /// What is certain about the recorded program, whatever order its threads ran in.
