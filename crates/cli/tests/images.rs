@@ -234,7 +234,7 @@ fn what_the_loader_has_to_say_is_there_behind_the_first_thread() {
     replays_as(&trace, &recorded);
 }
 
-/// Found past ours, it has no end that we see: a lock that is taken before it would be held for ever.
+/// Who asks libc itself is given ours: libc's would wait for the thread, which waits for it, within a replay.
 #[test]
 fn a_fork_that_was_found_in_libc_holds_no_stream_up() {
     const FORKS: &str = r#"
