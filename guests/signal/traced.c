@@ -1,28 +1,62 @@
 // A handler writes where it struck, as programs do that are about to fail: a backtrace, on the thread's stack or on
-// another one, of an operation, of libc's abort, of a fault. Then it is over, or goes on.
+// another one, of an operation, of libc's abort, of a fault. Then it is over, or goes on. It looks at the stack in both
+// ways that there are: a table of libc's, and a call for each frame of gcc's library.
 #include "../transcript.h"
 #include <execinfo.h>
 #include <signal.h>
+#include <unwind.h>
 
 extern const char __executable_start, etext;
 static char alternate[1 << 16];
 static volatile int ends;
 
-// How many of the program's frames there are, and where they are.
+// How many of the program's frames there are, and where they are; and how many there are of whatever is loaded.
+struct seen {
+    uint64_t hash;
+    int own, all;
+};
+
+static void see(struct seen *seen, const char *place)
+{
+    seen->all++;
+    if (place >= &__executable_start && place < &etext) {
+        seen->hash = fold(seen->hash, (uint64_t)(place - &__executable_start));
+        seen->own++;
+    }
+}
+
+static void say(const char *how, const struct seen *seen)
+{
+    dprintf(STDOUT_FILENO, "%s: %d frames, %016llx\n", how, seen->own, (unsigned long long)seen->hash);
+}
+
+static _Unwind_Reason_Code see_frame(struct _Unwind_Context *context, void *seen)
+{
+    if (_Unwind_GetIP(context) != 0)
+        see(seen, (const char *)_Unwind_GetIP(context));
+    return _URC_NO_REASON;
+}
+
+// The first three are the handler's own, what called it, and what that struck.
+static _Unwind_Reason_Code see_three(struct _Unwind_Context *context, void *seen)
+{
+    see_frame(context, seen);
+    return ((struct seen *)seen)->all == 3 ? _URC_NORMAL_STOP : _URC_NO_REASON;
+}
+
 static void on_signal(int number)
 {
     void *frames[64];
+    struct seen table = {0}, each = {0}, three = {0};
     int count = backtrace(frames, 64);
-    uint64_t hash = 0;
-    int own = 0;
-    for (int at = 0; at < count; at++) {
-        const char *place = frames[at];
-        if (place >= &__executable_start && place < &etext) {
-            hash = fold(hash, (uint64_t)(place - &__executable_start));
-            own++;
-        }
-    }
-    dprintf(STDOUT_FILENO, "signal %d: %d frames, %016llx\n", number, own, (unsigned long long)hash);
+    for (int at = 0; at < count; at++)
+        see(&table, frames[at]);
+    _Unwind_Backtrace(see_frame, &each);
+    _Unwind_Backtrace(see_three, &three);
+    must_be(table.own == each.own && table.all == each.all && three.all == 3);
+    dprintf(STDOUT_FILENO, "signal %d\n", number);
+    say("table", &table);
+    say("each", &each);
     if (ends)
         _exit(7);
 }

@@ -171,7 +171,7 @@ pub const GROUPS: &[Group] = &[
         "pthread_getattr_np",
     ]),
     group(Seen, Thread, "the race detector tells a thread by its name", &["pthread_setname_np"]),
-    group(Seen, Libc, "our own frames are left out, which differ in a replay", &["backtrace"]),
+    group(Seen, Libc, "our own frames are left out, which differ in a replay", &["backtrace", "_Unwind_Backtrace"]),
     group(PassThrough, Thread, "how the kernel schedules or lists a thread decides no order that is recorded", &[
         "pthread_getaffinity_np", "pthread_setaffinity_np", "pthread_getattr_default_np",
         "pthread_setattr_default_np", "pthread_getconcurrency", "pthread_setconcurrency", "pthread_getcpuclockid",

@@ -42,6 +42,15 @@ pub fn in_front_of(found: usize, name: &CStr) -> Option<usize> {
     (is_own_code(default) && next_symbol(name, None) == found).then_some(default)
 }
 
+/// The address of `name` in an open library, or 0.
+///
+/// # Safety
+/// `library` is a handle of `dlopen`'s.
+pub unsafe fn symbol_in(library: *mut c_void, name: &CStr) -> usize {
+    // SAFETY: the caller's promise; a terminated string.
+    unsafe { look_up()(library, name.as_ptr()) as usize }
+}
+
 /// libc's `dlsym`.
 fn look_up() -> LookUp {
     /// Where it is its own, and where it was another library's before.

@@ -129,7 +129,7 @@ pub mod flag {
     pub const MODULES: u32 = 1 << 7;
     /// Backtraces are without our own frames; see [`crate::layout::BACKTRACES_SINCE`].
     pub const BACKTRACES: u32 = 1 << 9;
-    /// Functions that are looked up in libc are the recorded ones; see [`crate::layout::FOUND_SINCE`].
+    /// Functions looked up in libc are the recorded ones, stacks without our frames; see [`crate::layout::FOUND_SINCE`].
     pub const FOUND: u32 = 1 << 15;
     /// What is worth knowing and no error is not told.
     pub const QUIET: u32 = 1 << 18;

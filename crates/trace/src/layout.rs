@@ -49,7 +49,7 @@ pub const MODULES_SINCE: u32 = 11;
 pub const BACKTRACES_SINCE: u32 = 11;
 /// Since then a fork beside other threads, with the environment recorded, comes behind streams that others opened, and before.
 pub const FORKS_SINCE: u32 = 11;
-/// Since then who looks a function up in libc itself is given the one that is recorded.
+/// Since then who looks a function up in libc itself is given the one that is recorded, and `_Unwind_Backtrace` leaves our own frames out.
 pub const FOUND_SINCE: u32 = 12;
 /// Versions that a reader takes. Version 1 has no system calls, version 2 less order in them than
 /// [`ENVIRONMENT_SINCE`] says, version 3 no check values of what writes gave away,
