@@ -9,7 +9,9 @@ mod desk;
 mod programs;
 
 use desk::{Desk, Run};
-use programs::{BLOCK, BOXES, FLAG, HANDED, HELD, LATE, LENT, LIBRARY, NAMED, NODES, OFTEN, READERS, TALLIED, WIDE};
+use programs::{
+    BLOCK, BOXES, FLAG, HANDED, HELD, ITEMS, LATE, LENT, LIBRARY, NAMED, NODES, OFTEN, READERS, TALLIED, WIDE,
+};
 
 /// The program of the README, whose count of calls is not under the lock.
 const TALLY: &str = include_str!("../../../guests/demo/tally.c");
@@ -282,6 +284,23 @@ fn what_is_annotated_as_atomic_orders_what_it_guards() {
     let wrong = desk.relive(["races", "-q", "--annotations", "known"]);
     assert_eq!(wrong.status, Some(125));
     assert!(wrong.stderr.contains("known:2: not an annotation"), "{}", wrong.stderr);
+}
+
+#[test]
+fn members_of_blocks_are_named_and_their_values_are_of_their_types() {
+    let desk = Desk::new();
+    for level in ["-O0", "-O2"] {
+        desk.build_with("items", ITEMS, &[level]);
+        desk.relive(["record", "-q", "--environment", "--", "./items"]);
+        let found = desk.relive(["races", "-q"]);
+        let text = races(&found);
+        for (member, size, value) in [("weight", 8, "1.5"), ("color", 4, "GREEN (5)"), ("tags[]", 2, "-7")] {
+            assert!(text.contains(&format!("writes item.{member} in a heap block")), "{level}: {text}");
+            assert!(text.contains(&format!("\n  item.{member}: {size} bytes at ")), "{level}: {text}");
+            assert!(text.contains(&format!("writes {size} bytes, value {value}\n")), "{level}: {text}");
+        }
+        assert!(desk.relive(["races", "-q", "--format", "json"]).stdout.contains("\"name\": \"item.weight\""));
+    }
 }
 
 #[test]

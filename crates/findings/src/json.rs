@@ -290,13 +290,14 @@ impl<'a> ObjectJson<'a> {
                 let found = Self { module: Some(&global.module), ..found };
                 found.placed(race.address, global.start, global.size, global.declared.as_ref())
             }
-            Object::Heap(Block { start, size, allocated, freed }) => {
+            Object::Heap(Block { start, size, member, allocated, freed, .. }) => {
                 let origin = |origin: &'a Origin| OriginJson {
                     thread: origin.thread.map(|number| thread(report, number)),
                     stack: stack(&origin.stack),
                 };
                 let (allocated, freed) = (Some(origin(allocated)), freed.as_ref().map(origin));
-                Self { kind: "heap", allocated, freed, ..unknown }.placed(race.address, *start, *size, None)
+                let name = member.as_deref();
+                Self { kind: "heap", name, allocated, freed, ..unknown }.placed(race.address, *start, *size, None)
             }
         }
     }

@@ -21,9 +21,10 @@ use elf::{Image, Symbol, Unread};
 pub use functions::Functions;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 pub use typed::TypedAccesses;
+use typing::Units;
 use variables::{Variable, Where};
 
 /// Where distributions put debug information that is not in the files themselves.
@@ -34,12 +35,8 @@ pub const DEBUG_ROOT: &str = "/usr/lib/debug";
 pub fn shared_code(path: &Path, roots: &[PathBuf]) -> Option<(AtomicCode, TypedAccesses)> {
     let debug = elf::debug(path, roots)?;
     let entries = debug.entries();
-    Some((atomics::atomic_code(&entries), typed_accesses(&entries, path)))
-}
-
-fn typed_accesses(entries: &dwarf::Entries<'_>, path: &Path) -> TypedAccesses {
     let bytes = std::fs::read(path).unwrap_or_default();
-    typed::accesses(&typing::typing(entries, path), &bytes)
+    Some((atomics::atomic_code(&entries), typed::accesses(&typing::typing(&entries, path, Units::C), &bytes)))
 }
 
 /// One frame of a stack; an inlined function has one of its own.
@@ -140,9 +137,27 @@ pub struct Symbols {
 struct Module {
     raw: RawModule,
     image: OnceCell<Result<Image, Unread>>,
-    /// Its accesses of atomic variables, by types.
-    atomic: OnceCell<BTreeSet<u64>>,
+    code: OnceCell<Code>,
     asked: Cell<bool>,
+}
+
+/// The code of a module, and what types say of it.
+struct Code {
+    typing: typing::Typing,
+    bytes: Vec<u8>,
+    /// Where instructions lead of which that was asked.
+    known: RefCell<BTreeMap<u64, Option<typed::Reached>>>,
+}
+
+/// What types say of an access.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Typed {
+    /// It is one to an atomic variable.
+    pub is_atomic: bool,
+    /// The record's type, and the part of it: `node.next`.
+    pub member: Option<String>,
+    /// What that part holds, if it is a number or the like.
+    pub base: Option<Base>,
 }
 
 impl Symbols {
@@ -150,8 +165,8 @@ impl Symbols {
     /// now elsewhere, `relocated` has its path then and its path now.
     pub fn new(modules: &[RawModule], roots: &[PathBuf], relocated: &[(PathBuf, PathBuf)]) -> Self {
         let module = |raw: &RawModule| {
-            let (image, atomic, asked) = (OnceCell::new(), OnceCell::new(), Cell::new(false));
-            Module { raw: raw.clone(), image, atomic, asked }
+            let (image, code, asked) = (OnceCell::new(), OnceCell::new(), Cell::new(false));
+            Module { raw: raw.clone(), image, code, asked }
         };
         let modules = modules.iter().map(module).collect();
         Self { modules, roots: roots.to_vec(), relocated: relocated.to_vec(), known: RefCell::default() }
@@ -239,15 +254,25 @@ impl Symbols {
         Some(Local { name: name + &path, part, function, start, size, declared, atomic, base })
     }
 
-    /// Whether the instruction at `address` accesses a variable that is atomic by its type, wherever that lies.
-    pub fn accesses_atomic(&self, address: u64) -> bool {
-        let Some(module) = self.module(address) else { return false };
-        let all = module.atomic.get_or_init(|| {
-            let debug = self.image(module).and_then(|image| image.debug.as_ref());
+    /// What the types say of what the instruction at `counter` accesses, whose `size` bytes lie wherever they do: of byte `within`.
+    pub fn by_type(&self, counter: u64, size: u64, within: u64) -> Option<Typed> {
+        let module = self.module(counter)?;
+        let debug = self.image(module)?.debug.as_ref()?;
+        let code = module.code.get_or_init(|| {
             let path = now(&module.raw.file, &self.relocated);
-            debug.map(|debug| typed_accesses(&debug.entries(), path).atomic).unwrap_or_default()
+            let bytes = std::fs::read(path).unwrap_or_default();
+            Code { typing: typing::typing(&debug.entries(), path, Units::All), bytes, known: RefCell::default() }
         });
-        all.contains(&address.wrapping_sub(module.raw.bias))
+        let counter = counter.wrapping_sub(module.raw.bias);
+        let find = || typed::reached(&code.typing, &code.bytes, counter, size);
+        let reached = (*code.known.borrow_mut().entry(counter).or_insert_with(find))?;
+        let entries = debug.entries();
+        let (supplementary, place) = code.typing.types.place(reached.of)?;
+        let of = entries.placed(supplementary, place)?;
+        let (path, base) = variables::part(&entries, of, reached.at + within);
+        // Which element of an array it is, code does not tell.
+        let member = code.typing.types.name(reached.of).map(|of| of.to_owned() + &path.replace("[0]", "[]"));
+        Some(Typed { is_atomic: reached.is_atomic, member, base })
     }
 
     /// What to do about the modules that were asked for and had no lines, one line each.

@@ -240,6 +240,10 @@ pub struct Block {
     pub start: u64,
     /// Bytes that the program asked for.
     pub size: u64,
+    /// The type that the code takes it for that races, and the part of it: `node.next`.
+    pub member: Option<String>,
+    /// What that part holds, if it is a number or the like.
+    pub base: Option<Base>,
     /// Who allocated it.
     pub allocated: Origin,
     /// Who gave it back.
@@ -270,7 +274,8 @@ impl Object {
         match self {
             Self::Global(global) | Self::ThreadLocal { variable: Some(global), .. } => global.base.as_ref(),
             Self::Stack { local, .. } => local.as_ref()?.base.as_ref(),
-            Self::Unknown | Self::Heap(_) | Self::ThreadLocal { variable: None, .. } => None,
+            Self::Heap(block) => block.base.as_ref(),
+            Self::Unknown | Self::ThreadLocal { variable: None, .. } => None,
         }
     }
 

@@ -362,3 +362,27 @@ int main(void) {
     return sum != 15;
 }
 ";
+
+/// A list whose members race, each in a line of its own.
+pub(crate) const ITEMS: &str = "#include <pthread.h>
+#include <stdlib.h>
+enum color { RED, GREEN = 5 };
+struct item { double weight; enum color color; short tags[4]; };
+struct list { long count; struct item *head; };
+static void *change(void *argument) {
+    struct list *list = argument;
+    struct item *item = list->head;
+    item->weight = 1.5;
+    item->color = GREEN;
+    item->tags[2] = -7;
+    return 0;
+}
+int main(void) {
+    struct list list = { 1, calloc(1, sizeof(struct item)) };
+    pthread_t thread;
+    pthread_create(&thread, 0, change, &list);
+    change(&list);
+    pthread_join(thread, 0);
+    return 0;
+}
+";

@@ -218,10 +218,15 @@ impl<'a> Entries<'a> {
             AttributeValue::DebugInfoRefSup(offset) => (true, offset),
             _ => return None,
         };
+        self.placed(supplementary, absolute.0)
+    }
+
+    /// The entry that stands at this place of the file's entries, or of what `dwz` moved away.
+    pub(super) fn placed(&self, supplementary: bool, place: usize) -> Option<Entry<'a>> {
         let starts = self.starts[usize::from(supplementary)].get_or_init(|| self.starts_in(supplementary));
-        let start = *starts[..starts.partition_point(|start| *start <= absolute.0)].last()?;
+        let start = *starts[..starts.partition_point(|start| *start <= place)].last()?;
         let unit = self.unit(supplementary, start)?;
-        let offset = absolute.to_unit_offset(&unit.header)?;
+        let offset = DebugInfoOffset(place).to_unit_offset(&unit.header)?;
         Some(Entry { supplementary, unit, offset })
     }
 

@@ -74,17 +74,41 @@ struct File<'a> {
 
 /// Such accesses in the code of a file of these `bytes`.
 pub(super) fn accesses(typing: &Typing, bytes: &[u8]) -> TypedAccesses {
-    let Ok(file) = object::File::parse(bytes) else { return TypedAccesses::default() };
-    let segments = file.segments().filter_map(|segment| Some((segment.address(), segment.data().ok()?))).collect();
-    let file = File { typing, segments, slots: slots(&file) };
+    let Some(file) = File::new(typing, bytes) else { return TypedAccesses::default() };
     let mut found = Found::default();
     for told in &typing.functions {
-        Flow::new(&Function::new(&file, told)).run(&mut found);
+        let function = Function::new(&file, told);
+        let mut flow = Flow::new(&function);
+        flow.follow();
+        flow.tell(&mut found);
     }
     let Found { mut told, candidates, locked } = found;
     let counts = |variables: &[Option<Variable>; 2]| variables.iter().flatten().any(|one| locked.contains(one));
     told.others.extend(candidates.iter().filter(|(_, variables)| counts(variables)).map(|(at, _)| *at));
     told
+}
+
+/// Where an access leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reached {
+    /// The type of the object.
+    pub(super) of: TypeId,
+    /// The first byte of it. Elements of arrays count as the first.
+    pub(super) at: u64,
+    /// What is accessed is atomic by its type.
+    pub(super) is_atomic: bool,
+}
+
+/// Where the instruction at `counter` leads, which accesses so many bytes.
+pub(super) fn reached(typing: &Typing, bytes: &[u8], counter: u64, size: u64) -> Option<Reached> {
+    let told = typing.functions.iter().find(|told| told.ranges.iter().any(|range| range.contains(&counter)))?;
+    let file = File::new(typing, bytes)?;
+    let function = Function::new(&file, told);
+    let mut flow = Flow::new(&function);
+    flow.follow();
+    let pointer = flow.pointer_at(counter)?;
+    let is_atomic = pointer.leaf(typing, size as usize).shared == Shared::Atomic;
+    Some(Reached { of: pointer.of, at: u64::try_from(pointer.at).ok()?, is_atomic })
 }
 
 /// Words of the file in which the loader puts addresses of it, with those.
@@ -103,6 +127,12 @@ fn slots(file: &object::File<'_>) -> HashMap<u64, u64> {
 }
 
 impl<'a> File<'a> {
+    fn new(typing: &'a Typing, bytes: &'a [u8]) -> Option<Self> {
+        let file = object::File::parse(bytes).ok()?;
+        let segments = file.segments().filter_map(|segment| Some((segment.address(), segment.data().ok()?))).collect();
+        Some(Self { typing, segments, slots: slots(&file) })
+    }
+
     /// The code at these addresses.
     fn code(&self, range: &Range<u64>) -> Option<&'a [u8]> {
         let (first, bytes) = self.segments.range(..=range.start).next_back()?;

@@ -41,7 +41,13 @@ enum Type {
 
 /// All types of a file that were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Types(Vec<Type>);
+pub(super) struct Types {
+    all: Vec<Type>,
+    /// Where in the file's entries each stands, or in what `dwz` moved away.
+    places: Vec<(bool, usize)>,
+    /// Names of records, by their numbers.
+    names: Vec<String>,
+}
 
 /// What is at one byte of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,16 +63,29 @@ pub(super) struct Leaf {
 impl Types {
     /// How many bytes a type has.
     pub(super) fn size(&self, of: TypeId) -> u64 {
-        match self.0.get(of as usize) {
+        match self.all.get(of as usize) {
             Some(Type::Plain { size, .. } | Type::Whole { size, .. } | Type::Array { size, .. }) => *size,
             Some(Type::Pointer { .. }) => 8,
             None => 0,
         }
     }
 
+    /// Where in the file's entries a type stands: in what `dwz` moved away, or not.
+    pub(super) fn place(&self, of: TypeId) -> Option<(bool, usize)> {
+        self.places.get(of as usize).copied()
+    }
+
+    /// The name of a record.
+    pub(super) fn name(&self, of: TypeId) -> Option<&str> {
+        match self.all.get(of as usize)? {
+            Type::Whole { name, .. } => self.names.get((*name)? as usize).map(String::as_str),
+            _ => None,
+        }
+    }
+
     /// What a pointer of this type leads to.
     pub(super) fn pointee(&self, of: TypeId) -> Option<TypeId> {
-        match self.0.get(of as usize)? {
+        match self.all.get(of as usize)? {
             Type::Pointer { to, .. } => *to,
             _ => None,
         }
@@ -83,7 +102,7 @@ impl Types {
             Ok(size @ 1..) if at >= 0 => at % size,
             _ => at,
         };
-        match self.0.get(of as usize).filter(|_| depth < DEPTH_MAX) {
+        match self.all.get(of as usize).filter(|_| depth < DEPTH_MAX) {
             Some(Type::Array { of, stride, .. }) => match i64::try_from(*stride) {
                 Ok(stride @ 1..) => self.first(*of, at.rem_euclid(stride), depth + 1),
                 _ => at,
@@ -107,7 +126,7 @@ impl Types {
     }
 
     fn find(&self, of: TypeId, at: u64, bytes: u64, within: Option<(u32, u64)>, depth: usize) -> Option<Leaf> {
-        match self.0.get(of as usize).filter(|_| depth < DEPTH_MAX)? {
+        match self.all.get(of as usize).filter(|_| depth < DEPTH_MAX)? {
             Type::Plain { size, shared } => {
                 let shared = if at == 0 && bytes == *size { *shared } else { Shared::No };
                 (at < *size).then_some(Leaf { shared, member: within, to: None })
@@ -163,7 +182,7 @@ impl<'e, 'a> Typer<'e, 'a> {
         let of = self.entries.reference(&owner, gimli::DW_AT_type)?;
         let id = self.id(&of, Shared::No, 0)?;
         (!matches!(
-            self.types.0[id as usize],
+            self.types.all[id as usize],
             Type::Plain { shared: Shared::No, .. } | Type::Pointer { to: None, shared: Shared::No }
         ))
         .then_some(id)
@@ -210,11 +229,12 @@ impl<'e, 'a> Typer<'e, 'a> {
     }
 
     fn lay(&mut self, bare: &Entry<'a>, key: Key, alias: Option<String>, depth: usize) -> Option<TypeId> {
-        let id = TypeId::try_from(self.types.0.len()).ok().filter(|_| depth < DEPTH_MAX)?;
+        let id = TypeId::try_from(self.types.all.len()).ok().filter(|_| depth < DEPTH_MAX)?;
         let (shared, size) = (key.2, size(self.entries, bare, DEPTH_MAX).unwrap_or(0));
         self.known.insert(key, id);
-        self.types.0.push(Type::Plain { size, shared });
-        self.types.0[id as usize] = match bare.tag()? {
+        self.types.all.push(Type::Plain { size, shared });
+        self.types.places.push((key.0, key.1));
+        self.types.all[id as usize] = match bare.tag()? {
             gimli::DW_TAG_pointer_type | gimli::DW_TAG_reference_type => {
                 let to = self.entries.reference(bare, gimli::DW_AT_type);
                 Type::Pointer { to: to.and_then(|to| self.id(&to, Shared::No, depth + 1)), shared }
@@ -235,7 +255,10 @@ impl<'e, 'a> Typer<'e, 'a> {
 
     fn name(&mut self, name: String, size: u64) -> u32 {
         let next = self.names.len() as u32;
-        *self.names.entry((name, size)).or_insert(next)
+        *self.names.entry((name, size)).or_insert_with_key(|(name, _)| {
+            self.types.names.push(name.clone());
+            next
+        })
     }
 
     fn array(&mut self, bare: &Entry<'a>, shared: Shared, bytes: u64, depth: usize) -> Option<Type> {
@@ -281,7 +304,7 @@ mod tests {
     /// `struct node { int value; volatile char flags[4]; struct node *next; union { int one; struct node *other; }; }`
     fn types() -> Types {
         let members = vec![(0, INT), (4, FLAGS), (8, NEXT), (16, UNION)];
-        Types(vec![
+        let all = vec![
             Type::Plain { size: 4, shared: Shared::No },
             Type::Plain { size: 1, shared: Shared::Volatile },
             Type::Array { of: FLAG, stride: 1, size: 4 },
@@ -289,7 +312,8 @@ mod tests {
             Type::Pointer { to: Some(NODE), shared: Shared::No },
             Type::Array { of: NODE, stride: 24, size: u64::MAX },
             Type::Whole { size: 8, name: None, members: vec![(0, INT), (0, NEXT)] },
-        ])
+        ];
+        Types { all, ..Types::default() }
     }
 
     #[test]

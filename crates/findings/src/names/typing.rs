@@ -63,12 +63,21 @@ pub(super) enum Place {
     Memory(u16, i64),
 }
 
-/// That of the code of C and C++ in the file at `path`, by these entries.
-pub(super) fn typing(entries: &Entries<'_>, path: &Path) -> Typing {
+/// Which units of a file are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Units {
+    /// Of C and C++: threads share by types alone there.
+    C,
+    /// All.
+    All,
+}
+
+/// That of the code in the file at `path`, by these entries.
+pub(super) fn typing(entries: &Entries<'_>, path: &Path, units: Units) -> Typing {
     let (typer, frames) = (Typer::new(entries), Frames::open(path));
     let mut reading = Reading { entries, typer, frames, fixed: Vec::new(), functions: Vec::new() };
     for unit in entries.unit_starts() {
-        if let Some(root) = entries.root(unit).filter(has_types) {
+        if let Some(root) = entries.root(unit).filter(|root| units == Units::All || is_c(root)) {
             reading.unit(&root);
         }
     }
@@ -79,8 +88,8 @@ pub(super) fn typing(entries: &Entries<'_>, path: &Path) -> Typing {
     Typing { types: typer.finish(), fixed, functions }
 }
 
-/// Whether a unit is of a language in which threads share by types alone.
-fn has_types(root: &Entry<'_>) -> bool {
+/// Whether a unit is of C or C++.
+fn is_c(root: &Entry<'_>) -> bool {
     const LANGUAGES: [DwLang; 12] = [
         gimli::DW_LANG_C89,
         gimli::DW_LANG_C,

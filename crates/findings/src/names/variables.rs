@@ -123,6 +123,13 @@ pub(super) fn variable<'a>(entries: &Entries<'a>, entry: &Entry<'a>, at: u64) ->
     Some(Variable { name, path: part.path, address: 0, size, declared, atomic: part.atomic, base: part.base })
 }
 
+/// The way to byte `at` of an object of this type, and what stands there.
+pub(super) fn part<'a>(entries: &Entries<'a>, of: Entry<'a>, at: u64) -> (String, Option<Base>) {
+    let mut part = Part::default();
+    part.descend(entries, of, at);
+    (part.path, part.base)
+}
+
 /// A type without its names and qualifiers; whether one of them was "atomic".
 fn strip<'a>(entries: &Entries<'a>, mut of: Entry<'a>) -> Option<(Entry<'a>, bool)> {
     let mut atomic = false;

@@ -51,13 +51,20 @@ impl<'a> Namer<'a> {
     }
 
     fn race(&self, raw: &RawRace) -> Race {
-        let object = self.object(raw);
+        let mut object = self.object(raw);
+        let mut accesses = [&raw.accesses[0], &raw.accesses[1]].map(|access| self.access(access));
         // Of others the variable is known, and its type.
-        let is_nameless = raw.kind == RaceKind::Data && matches!(object, Object::Heap(_) | Object::Unknown);
-        let access = |raw: &RawAccess| {
-            let access = self.access(raw);
-            Access { typed_atomic: is_nameless && self.symbols.accesses_atomic(access.counter), ..access }
-        };
+        if matches!(object, Object::Heap(_) | Object::Unknown) {
+            let types = accesses.each_mut().map(|access| {
+                let within = raw.address.checked_sub(access.address).filter(|within| *within < access.size)?;
+                let typed = self.symbols.by_type(access.counter, access.size, within)?;
+                access.typed_atomic = raw.kind == RaceKind::Data && typed.is_atomic;
+                Some(typed)
+            });
+            if let (Object::Heap(block), Some(typed)) = (&mut object, types.into_iter().flatten().next()) {
+                (block.member, block.base) = (typed.member, typed.base);
+            }
+        }
         Race {
             kind: raw.kind,
             certainty: raw.certainty,
@@ -66,7 +73,7 @@ impl<'a> Namer<'a> {
             lines: raw.racing_lines(),
             object,
             count: raw.count,
-            accesses: [access(&raw.accesses[0]), access(&raw.accesses[1])],
+            accesses,
             ..Race::default()
         }
     }
@@ -156,6 +163,8 @@ impl<'a> Namer<'a> {
         Block {
             start: raw.start,
             size: raw.size,
+            member: None,
+            base: None,
             allocated: origin(&raw.allocated),
             freed: raw.freed.as_ref().map(origin),
         }

@@ -54,7 +54,8 @@ fn declared(place: Option<&(String, u64)>) -> String {
 fn heap(page: &mut Page<'_>, report: &Report, race: &Race, block: &Block) -> fmt::Result {
     let into = race.address.wrapping_sub(block.start);
     let where_in = if into == 0 { "at the start of".to_owned() } else { format!("{} inside", plural(into, "byte")) };
-    let bytes = format!("{} at {:#x}", plural(race.size(), "byte"), race.address);
+    let member = block.member.as_ref().map(|member| format!("{member}: ")).unwrap_or_default();
+    let bytes = format!("{member}{} at {:#x}", plural(race.size(), "byte"), race.address);
     let of = plural(block.size, "byte");
     page.hanging(2, 4, Paint::Plain, &format!("{bytes}, {where_in} a heap block of {of}"))?;
     page.hanging(4, 6, Paint::Plain, &format!("allocated{}", origin(report, &block.allocated)))?;

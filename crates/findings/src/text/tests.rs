@@ -29,8 +29,8 @@ fn the_first_screen_tells_the_first_race() {
     2 races: 1 certain, 1 after the first race; 1 possible (atomic?); 1 suppressed
 
        1 data race: add() race.c:7 writes total, reader() race.c:40 reads it, unordered
-       2 after the first: race with free: worker() race.c:34 reads a heap block, clean() race.c:52 frees
-         it, unordered
+       2 after the first: race with free: worker() race.c:34 reads node.next in a heap block, clean()
+         race.c:52 frees it, unordered
        3 possible: data race: add() race.c:99 writes total, reader() race.c:99 reads it, unordered
 
     #1 data race: add() race.c:7 writes total, reader() race.c:40 reads it, unordered
@@ -60,9 +60,10 @@ fn the_first_screen_tells_the_first_race() {
 #[test]
 fn a_race_with_free_names_its_block() {
     assert_snapshot!(section("#2", "Possible"), @r##"
-    #2 race with free: worker() race.c:34 reads a heap block, clean() race.c:52 frees it, unordered
+    #2 race with free: worker() race.c:34 reads node.next in a heap block, clean() race.c:52 frees it,
+        unordered
       after the first race: it may be a consequence of that one
-      8 bytes at 0x300000001048, 8 bytes inside a heap block of 64 bytes
+      node.next: 8 bytes at 0x300000001048, 8 bytes inside a heap block of 64 bytes
         allocated by thread 0 at make() race.c:45, called by main() race.c:62
         freed by thread 0 at clean() race.c:52
 

@@ -9,6 +9,7 @@ use super::function::{Function, Slot, number};
 use super::{Accessed, Found, Pointer};
 use iced_x86::{ConditionCode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use relive_sys::atomics::Access;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known at one place.
@@ -46,7 +47,7 @@ pub(super) struct Flow<'f, 't, 'c> {
     blocks: BTreeMap<usize, Option<State>>,
     /// Blocks that no jump names: the function begins there, or a jump to an address from memory leads there.
     indirect: Vec<usize>,
-    usage: InstructionInfoFactory,
+    usage: RefCell<InstructionInfoFactory>,
 }
 
 impl<'f, 't, 'c> Flow<'f, 't, 'c> {
@@ -71,22 +72,45 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
             }
         }
         blocks.extend(indirect.iter().map(|leader| (*leader, Some(State::default()))));
-        Self { function, blocks, indirect: indirect.into_iter().collect(), usage: InstructionInfoFactory::new() }
+        Self {
+            function,
+            blocks,
+            indirect: indirect.into_iter().collect(),
+            usage: RefCell::new(InstructionInfoFactory::new()),
+        }
     }
 
-    /// Follows all paths, and then tells what is accessed.
-    pub(super) fn run(mut self, found: &mut Found) {
+    /// Follows all paths.
+    pub(super) fn follow(&mut self) {
         let mut pending: BTreeSet<usize> = self.indirect.iter().copied().collect();
         while let Some(block) = pending.pop_first() {
             let state = self.blocks[&block].clone().unwrap_or_default();
-            let (next, state) = self.block(block, state, None);
+            let (next, state) = self.block(block, state, &mut |_, _| {});
             let known = next.into_iter().filter(|next| self.meet(*next, &state));
             pending.extend(known);
         }
-        let blocks: Vec<_> =
-            self.blocks.iter().map(|(block, state)| (*block, state.clone().unwrap_or_default())).collect();
-        for (block, state) in blocks {
-            self.block(block, state, Some(found));
+    }
+
+    /// Tells what is accessed.
+    pub(super) fn tell(&self, found: &mut Found) {
+        self.each(&mut |instruction, state| self.tell_of(instruction, state, found));
+    }
+
+    /// What the instruction at an address accesses.
+    pub(super) fn pointer_at(&self, at: u64) -> Option<Pointer> {
+        let mut found = None;
+        self.each(&mut |instruction, state| {
+            if instruction.ip() == at && has_memory(instruction) {
+                found = self.named(instruction, state).0;
+            }
+        });
+        found
+    }
+
+    /// Calls `visit` with each instruction, and what is known before it.
+    fn each(&self, visit: &mut dyn FnMut(&Instruction, &State)) {
+        for (block, state) in &self.blocks {
+            self.block(*block, state.clone().unwrap_or_default(), visit);
         }
     }
 
@@ -103,16 +127,19 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
     }
 
     /// Goes through a block: where it leads, and what is known then.
-    fn block(&mut self, first: usize, mut state: State, mut found: Option<&mut Found>) -> (Vec<usize>, State) {
+    fn block(
+        &self,
+        first: usize,
+        mut state: State,
+        visit: &mut dyn FnMut(&Instruction, &State),
+    ) -> (Vec<usize>, State) {
         let instructions = &self.function.instructions;
         let end = self.blocks.range(first + 1..).next().map_or(instructions.len(), |(next, _)| *next);
         for instruction in &instructions[first..end] {
             self.function.each_value(instruction.ip(), |register, pointer| {
                 state.registers[register].get_or_insert(pointer);
             });
-            if let Some(found) = found.as_deref_mut() {
-                self.tell(instruction, &state, found);
-            }
+            visit(instruction, &state);
             state = self.after(instruction, state);
         }
         let last = &instructions[end - 1];
@@ -124,7 +151,7 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
         (next, state)
     }
 
-    fn tell(&self, instruction: &Instruction, state: &State, found: &mut Found) {
+    fn tell_of(&self, instruction: &Instruction, state: &State, found: &mut Found) {
         if !has_memory(instruction) || instruction.mnemonic() == Mnemonic::Lea {
             return;
         }
@@ -176,7 +203,7 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
     }
 
     /// What is known after an instruction.
-    fn after(&mut self, instruction: &Instruction, mut state: State) -> State {
+    fn after(&self, instruction: &Instruction, mut state: State) -> State {
         let result = match instruction.op0_kind() {
             OpKind::Register => {
                 number(instruction.op0_register()).filter(|to| *to != STACK).zip(self.result(instruction, &state))
@@ -184,7 +211,8 @@ impl<'f, 't, 'c> Flow<'f, 't, 'c> {
             _ => None,
         };
         spill(instruction, &mut state);
-        for used in self.usage.info(instruction).used_registers() {
+        let mut usage = self.usage.borrow_mut();
+        for used in usage.info(instruction).used_registers() {
             let writes = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
             if let Some(register) = number(used.register().full_register()).filter(|_| writes) {
                 state.registers[register] = None;
