@@ -168,12 +168,14 @@ pub(super) struct Typer<'e, 'a> {
     entries: &'e Entries<'a>,
     known: HashMap<Key, TypeId>,
     names: HashMap<(String, u64), u32>,
+    /// Pointers with what they lead to, which has no type yet.
+    pointers: Vec<(TypeId, Entry<'a>)>,
     types: Types,
 }
 
 impl<'e, 'a> Typer<'e, 'a> {
     pub(super) fn new(entries: &'e Entries<'a>) -> Self {
-        Self { entries, known: HashMap::new(), names: HashMap::new(), types: Types::default() }
+        Self { entries, known: HashMap::new(), names: HashMap::new(), pointers: Vec::new(), types: Types::default() }
     }
 
     /// The type of a variable, if code can tell something by it.
@@ -181,6 +183,13 @@ impl<'e, 'a> Typer<'e, 'a> {
         let (owner, _) = self.entries.inherited(variable, gimli::DW_AT_type)?;
         let of = self.entries.reference(&owner, gimli::DW_AT_type)?;
         let id = self.id(&of, Shared::No, 0)?;
+        // One after the other: chains of pointers are long.
+        while let Some((pointer, leads_to)) = self.pointers.pop() {
+            let known = self.id(&leads_to, Shared::No, 0);
+            if let Type::Pointer { to, .. } = &mut self.types.all[pointer as usize] {
+                *to = known;
+            }
+        }
         (!matches!(
             self.types.all[id as usize],
             Type::Plain { shared: Shared::No, .. } | Type::Pointer { to: None, shared: Shared::No }
@@ -237,7 +246,8 @@ impl<'e, 'a> Typer<'e, 'a> {
         self.types.all[id as usize] = match bare.tag()? {
             gimli::DW_TAG_pointer_type | gimli::DW_TAG_reference_type => {
                 let to = self.entries.reference(bare, gimli::DW_AT_type);
-                Type::Pointer { to: to.and_then(|to| self.id(&to, Shared::No, depth + 1)), shared }
+                self.pointers.extend(to.map(|to| (id, to)));
+                Type::Pointer { to: None, shared }
             }
             gimli::DW_TAG_array_type => {
                 self.array(bare, key.2, size, depth).unwrap_or(Type::Plain { size, shared: Shared::No })

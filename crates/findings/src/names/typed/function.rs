@@ -87,9 +87,9 @@ impl<'t, 'c> Function<'t, 'c> {
 
     /// The code from the instruction at `at` on.
     pub(super) fn code_at(&self, at: u64) -> &'c [u8] {
-        let before = self.code.partition_point(|(start, _)| *start <= at);
-        let (start, code) = self.code[before - 1];
-        &code[(at - start) as usize..]
+        let before = &self.code[..self.code.partition_point(|(start, _)| *start <= at)];
+        // Ranges of damaged debug information may lie over each other.
+        before.last().and_then(|(start, code)| code.get((at - start) as usize..)).unwrap_or_default()
     }
 
     /// Calls `visit` with the pointers that are known to be in registers at `at`.
