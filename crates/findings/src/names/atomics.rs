@@ -3,7 +3,8 @@
 //! On x86-64 an atomic load is a plain one, and so is a store that releases; but where they
 //! stand is told: compilers inline them from functions of the language's library, `load` of
 //! `std::atomic` and `atomic_load` of Rust's `core`, and say so of each place. Operations that
-//! change memory count as well: one that changes nothing, as adding 0, becomes a load.
+//! change memory count as well: one that changes nothing, as adding 0, becomes a load. Libraries in C have
+//! such functions of their own, whose names say it: `atomic_load_zu`, `pg_atomic_read_u32`.
 //!
 //! Where a compiler makes one instruction of several, it can't say of which of them it is, and says that
 //! it stands at line 0, in what both were inlined into. So such places are told as well, where their
@@ -88,7 +89,10 @@ fn merged(entries: &Entries<'_>, unit: usize, functions: &[Range<u64>]) -> Vec<M
 
 /// Whether what is inlined from a function is one, or counts as one.
 fn is_atomic<'a>(entries: &Entries<'a>, entry: &Entry<'a>) -> bool {
-    entries.linkage_name(entry).is_some_and(|symbol| counts(&plain(&demangle(&symbol))))
+    match entries.linkage_name(entry) {
+        Some(symbol) => counts(&plain(&demangle(&symbol))),
+        None => entries.name(entry).is_some_and(|name| is_c_operation(&name)),
+    }
 }
 
 /// What atomic operations of C++ and Rust are inlined from. Those that wait in C++20 (`std::barrier`, `wait`) do some
@@ -113,9 +117,24 @@ const OPERATIONS: [&str; 17] = [
     "<core::sync::atomic::",
 ];
 
-/// Whether the function of this name, demangled and plain, is one of a language's atomic operations.
+/// Whether the function of this name, demangled and plain, is one of a language's atomic operations, or calls itself one.
 pub fn is_atomic_operation(name: &str) -> bool {
-    OPERATIONS.iter().any(|start| name.starts_with(start))
+    OPERATIONS.iter().any(|start| name.starts_with(start)) || is_c_operation(name)
+}
+
+/// Whether a function of C is an atomic operation by its name: what it does follows the word, perhaps behind a type.
+fn is_c_operation(name: &str) -> bool {
+    const DOES: [&str; 21] = [
+        "load", "store", "read", "write", "get", "set", "add", "sub", "inc", "dec", "and", "or", "xor", "fetch",
+        "exchange", "xchg", "swap", "cas", "cmpxchg", "compare", "test",
+    ];
+    const TYPES: [&str; 9] = ["int", "uint", "long", "pointer", "ptr", "bool", "size", "u32", "u64"];
+    let mut words =
+        name.split('_').skip_while(|word| word.trim_end_matches(|digit: char| digit.is_ascii_digit()) != "atomic");
+    let (Some(_), Some(next)) = (words.next(), words.next()) else { return false };
+    let does = if TYPES.contains(&next) { words.next().unwrap_or_default() } else { next };
+    let behind = words.next().unwrap_or_default();
+    DOES.contains(&does) && !matches!(behind, "file" | "to")
 }
 
 /// Whether threads hand over by what the function of this name does, whether or not its language calls that atomic: how many
@@ -154,6 +173,14 @@ mod tests {
             ("_ZNSt6vectorISt6atomicIbESaIS1_EE4sizeEv", false),
             ("_ZNSt12_Vector_baseIiSaIiEE4sizeEv", false),
             ("atomic_write_file", false),
+            ("atomic_load_zu", true),
+            ("pg_atomic_read_u32_impl", true),
+            ("g_atomic_int_get", true),
+            ("rte_atomic64_cmpxchg", true),
+            ("rbimpl_atomic_fetch_add", true),
+            ("atomic_ops_init", false),
+            ("is_atomic", false),
+            ("nonatomic_load", false),
         ] {
             assert_eq!(counts(&plain(&demangle(symbol))), expected, "{symbol}: {}", plain(&demangle(symbol)));
         }
