@@ -301,6 +301,15 @@ fn members_of_blocks_are_named_and_their_values_are_of_their_types() {
         }
         assert!(desk.relive(["races", "-q", "--format", "json"]).stdout.contains("\"name\": \"item.weight\""));
     }
+    // As allocators of the program's own have it.
+    let mapped = "mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)";
+    let mapped = ITEMS.replace("calloc(1, sizeof(struct item))", mapped).replace("<stdlib.h>", "<sys/mman.h>");
+    desk.build("items", &mapped);
+    desk.relive(["record", "-q", "--environment", "--", "./items"]);
+    let found = desk.relive(["races", "-q"]);
+    let text = races(&found);
+    assert!(text.contains("writes item.color at 0x") && text.contains("\n  item.color: 4 bytes at "), "{text}");
+    assert!(text.contains("writes 4 bytes, value GREEN (5)\n"), "{text}");
 }
 
 #[test]

@@ -227,7 +227,7 @@ mod tests {
         let all = all("atomic_heap:^make$+24,8");
         let race = |address, bytes, maker| {
             let allocated = Origin { thread: None, stack: access(&["malloc", maker, "main"], 1, 0).stack };
-            let object = Object::Heap(Block { start: 0x100, size: 64, allocated, ..Block::default() });
+            let object = Object::Heap(Block { start: 0x100, size: 64, allocated, freed: None });
             Race { address, bytes, object, ..Race::default() }
         };
         assert!(all.name_data(&race(0x118, 0xff, "make")) && all.name_data(&race(0x11c, 0xf, "make")));

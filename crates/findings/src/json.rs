@@ -258,7 +258,7 @@ impl<'a> ObjectJson<'a> {
     fn new(report: &'a Report, race: &'a Race) -> Self {
         let unknown = Self {
             kind: "unknown",
-            name: race.object.name(),
+            name: race.object.name().or(race.member.as_deref()),
             start: None,
             size: None,
             offset: None,
@@ -290,14 +290,13 @@ impl<'a> ObjectJson<'a> {
                 let found = Self { module: Some(&global.module), ..found };
                 found.placed(race.address, global.start, global.size, global.declared.as_ref())
             }
-            Object::Heap(Block { start, size, member, allocated, freed, .. }) => {
+            Object::Heap(Block { start, size, allocated, freed }) => {
                 let origin = |origin: &'a Origin| OriginJson {
                     thread: origin.thread.map(|number| thread(report, number)),
                     stack: stack(&origin.stack),
                 };
                 let (allocated, freed) = (Some(origin(allocated)), freed.as_ref().map(origin));
-                let name = member.as_deref();
-                Self { kind: "heap", name, allocated, freed, ..unknown }.placed(race.address, *start, *size, None)
+                Self { kind: "heap", allocated, freed, ..unknown }.placed(race.address, *start, *size, None)
             }
         }
     }

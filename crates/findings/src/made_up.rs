@@ -128,11 +128,10 @@ fn free() -> Race {
         object: Object::Heap(Block {
             start: 0x3000_0000_1040,
             size: 64,
-            member: Some("node.next".to_owned()),
-            base: None,
             allocated: origin(vec![libc("malloc"), frame("make", 44, 45), frame("main", 60, 62)]),
             freed: Some(origin(vec![libc("free"), frame("clean", 50, 52)])),
         }),
+        member: Some("node.next".to_owned()),
         count: 1,
         accesses: [user, freer],
         suppression: Some("race:^worker$".to_owned()),

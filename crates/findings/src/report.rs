@@ -120,6 +120,10 @@ pub struct Race {
     pub lines: BTreeMap<u64, u64>,
     /// What lies there.
     pub object: Object,
+    /// Where that is no variable: the type that the code takes it for that races, and the part of it: `node.next`.
+    pub member: Option<String>,
+    /// What that part holds, if it is a number or the like.
+    pub base: Option<Base>,
     /// How often.
     pub count: u64,
     /// Both accesses, in the order of the replay.
@@ -240,10 +244,6 @@ pub struct Block {
     pub start: u64,
     /// Bytes that the program asked for.
     pub size: u64,
-    /// The type that the code takes it for that races, and the part of it: `node.next`.
-    pub member: Option<String>,
-    /// What that part holds, if it is a number or the like.
-    pub base: Option<Base>,
     /// Who allocated it.
     pub allocated: Origin,
     /// Who gave it back.
@@ -274,8 +274,7 @@ impl Object {
         match self {
             Self::Global(global) | Self::ThreadLocal { variable: Some(global), .. } => global.base.as_ref(),
             Self::Stack { local, .. } => local.as_ref()?.base.as_ref(),
-            Self::Heap(block) => block.base.as_ref(),
-            Self::Unknown | Self::ThreadLocal { variable: None, .. } => None,
+            Self::Unknown | Self::Heap(_) | Self::ThreadLocal { variable: None, .. } => None,
         }
     }
 
@@ -302,7 +301,7 @@ impl Race {
 
     /// What one of its accesses read or wrote, as the type of the variable says.
     pub fn value(&self, access: &Access) -> Option<String> {
-        let base = self.object.base()?;
+        let base = self.object.base().or(self.base.as_ref())?;
         let is_whole = access.address.checked_add(base.before) == Some(self.address) && access.size == base.size;
         access.value.filter(|_| is_whole).map(|bits| base.text(bits))
     }

@@ -1,7 +1,7 @@
 //! From addresses to names: one function for each part of the raw model.
 
 use super::{Access, Block, Lock, Object, Options, Origin, Race, Sync, Thread};
-use crate::names::{Frame, Local, Symbols};
+use crate::names::{Frame, Local, Symbols, Typed};
 use crate::raw::{
     NO_THREAD, RaceKind, RawAccess, RawBlock, RawLock, RawOrigin, RawRace, RawReport, RawStack, RawSync, RawThread,
 };
@@ -51,9 +51,10 @@ impl<'a> Namer<'a> {
     }
 
     fn race(&self, raw: &RawRace) -> Race {
-        let mut object = self.object(raw);
+        let object = self.object(raw);
         let mut accesses = [&raw.accesses[0], &raw.accesses[1]].map(|access| self.access(access));
         // Of others the variable is known, and its type.
+        let mut typed = Typed::default();
         if matches!(object, Object::Heap(_) | Object::Unknown) {
             let types = accesses.each_mut().map(|access| {
                 let within = raw.address.checked_sub(access.address).filter(|within| *within < access.size)?;
@@ -61,9 +62,7 @@ impl<'a> Namer<'a> {
                 access.typed_atomic = raw.kind == RaceKind::Data && typed.is_atomic;
                 Some(typed)
             });
-            if let (Object::Heap(block), Some(typed)) = (&mut object, types.into_iter().flatten().next()) {
-                (block.member, block.base) = (typed.member, typed.base);
-            }
+            typed = types.into_iter().flatten().next().unwrap_or_default();
         }
         Race {
             kind: raw.kind,
@@ -72,6 +71,8 @@ impl<'a> Namer<'a> {
             bytes: raw.bytes,
             lines: raw.racing_lines(),
             object,
+            member: typed.member,
+            base: typed.base,
             count: raw.count,
             accesses,
             ..Race::default()
@@ -163,8 +164,6 @@ impl<'a> Namer<'a> {
         Block {
             start: raw.start,
             size: raw.size,
-            member: None,
-            base: None,
             allocated: origin(&raw.allocated),
             freed: raw.freed.as_ref().map(origin),
         }

@@ -13,7 +13,7 @@ const CALLS_MAX: usize = 3;
 pub(super) fn write(page: &mut Page<'_>, report: &Report, race: &Race) -> fmt::Result {
     let bytes = format!("{} at {:#x}", plural(race.size(), "byte"), race.address);
     let text = match &race.object {
-        Object::Unknown => format!("{bytes}, in no module, heap block or stack that is known"),
+        Object::Unknown => format!("{}{bytes}, in no module, heap block or stack that is known", member(race)),
         Object::Global(global) => {
             let module = base_name(&global.module);
             let declared = declared(global.declared.as_ref());
@@ -47,6 +47,10 @@ pub(super) fn write(page: &mut Page<'_>, report: &Report, race: &Race) -> fmt::R
     page.hanging(2, 4, Paint::Plain, &text)
 }
 
+fn member(race: &Race) -> String {
+    race.member.as_ref().map(|member| format!("{member}: ")).unwrap_or_default()
+}
+
 fn declared(place: Option<&(String, u64)>) -> String {
     place.map(|(file, line)| format!(", declared at {}:{line}", base_name(file))).unwrap_or_default()
 }
@@ -54,8 +58,7 @@ fn declared(place: Option<&(String, u64)>) -> String {
 fn heap(page: &mut Page<'_>, report: &Report, race: &Race, block: &Block) -> fmt::Result {
     let into = race.address.wrapping_sub(block.start);
     let where_in = if into == 0 { "at the start of".to_owned() } else { format!("{} inside", plural(into, "byte")) };
-    let member = block.member.as_ref().map(|member| format!("{member}: ")).unwrap_or_default();
-    let bytes = format!("{member}{} at {:#x}", plural(race.size(), "byte"), race.address);
+    let bytes = format!("{}{} at {:#x}", member(race), plural(race.size(), "byte"), race.address);
     let of = plural(block.size, "byte");
     page.hanging(2, 4, Paint::Plain, &format!("{bytes}, {where_in} a heap block of {of}"))?;
     page.hanging(4, 6, Paint::Plain, &format!("allocated{}", origin(report, &block.allocated)))?;

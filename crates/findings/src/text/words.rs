@@ -36,14 +36,17 @@ pub(super) const fn verb(kind: AccessKind) -> &'static str {
 /// The racing data in a few words.
 fn object(race: &Race) -> String {
     match &race.object {
-        Object::Heap(block) => match &block.member {
+        Object::Heap(_) => match &race.member {
             Some(member) => format!("{member} in a heap block"),
             None => "a heap block".to_owned(),
         },
         Object::Stack { local: Some(local), .. } => format!("{} of {}()", local.name, local.function),
         Object::Global(Global { name: Some(name), .. })
         | Object::ThreadLocal { variable: Some(Global { name: Some(name), .. }), .. } => name.clone(),
-        _ => format!("{} at {:#x}", plural(race.size(), "byte"), race.address),
+        _ => match &race.member {
+            Some(member) => format!("{member} at {:#x}", race.address),
+            None => format!("{} at {:#x}", plural(race.size(), "byte"), race.address),
+        },
     }
 }
 
