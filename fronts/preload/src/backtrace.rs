@@ -29,9 +29,9 @@ mod call {
     real! { backtrace = c"backtrace", fn(places: *mut usize, count: c_int) -> c_int; }
 }
 
-/// Whether the frames are left out; else only those of the front itself are.
-fn leaves_out() -> bool {
-    mode() != Mode::Off && (mode() != Mode::Replay || has_flag(flag::BACKTRACES))
+/// Whether our frames are left out, which replays know by this flag; else only those of the front itself are.
+fn leaves_out(known_by: u32) -> bool {
+    mode() != Mode::Off && (mode() != Mode::Replay || has_flag(known_by))
 }
 
 front!(
@@ -86,7 +86,7 @@ fn take(places: &mut [usize], caller: usize) -> usize {
         scan.see(place, caller);
     }
     scan.again();
-    let (mut kept, leaves_out) = (0, leaves_out());
+    let (mut kept, leaves_out) = (0, leaves_out(flag::BACKTRACES));
     for at in 0..count {
         let place = places[at];
         if scan.shows(place, caller, leaves_out) {

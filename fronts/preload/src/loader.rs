@@ -177,17 +177,21 @@ unsafe extern "C" fn step_look_up(call: *mut Running) -> usize {
     }
 }
 
+/// Whether the calling thread does what recordings have since `relive_trace::layout::FOUND_SINCE`.
+pub(crate) fn is_since_found() -> bool {
+    match taking_part() {
+        Mode::Off => false,
+        Mode::Record => true,
+        Mode::Replay => has_flag(flag::FOUND),
+    }
+}
+
 /// What `dlsym` gives for what libc's has found. Who looks a function up in libc itself, as Python's `ctypes` does, is to have the one that
 /// is recorded, as everybody else has. Who asks for the next one stands in front of it as we do, and would get himself.
 fn found(frame: &Frame) -> usize {
     const RTLD_DEFAULT: usize = 0;
     const RTLD_NEXT: usize = -1isize as usize;
-    let swaps = match taking_part() {
-        Mode::Off => false,
-        Mode::Record => true,
-        Mode::Replay => has_flag(flag::FOUND),
-    };
-    if !swaps || frame.result == 0 || matches!(frame.args[0], RTLD_DEFAULT | RTLD_NEXT) {
+    if !is_since_found() || frame.result == 0 || matches!(frame.args[0], RTLD_DEFAULT | RTLD_NEXT) {
         return frame.result;
     }
     // SAFETY: libc has found something by this name.

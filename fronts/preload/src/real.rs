@@ -47,13 +47,6 @@ impl Real {
         self.address.store(next_symbol(self.name, self.version), Ordering::Relaxed);
     }
 
-    /// The same if it wasn't.
-    pub(crate) fn look_up_if_needed(&self) {
-        if self.known() == 0 {
-            self.look_up_if_present();
-        }
-    }
-
     /// It was looked up elsewhere.
     pub(crate) fn is_at(&self, address: usize) {
         self.address.store(address, Ordering::Relaxed);

@@ -4,14 +4,12 @@
 //! a handler before it is shown, and once for the program's function. The library that has the real one may be loaded
 //! for another library alone, where no look-up from ours comes to it.
 
+use super::leaves_out;
 use super::scan::Scan;
-use crate::libc_state::taking_part;
-use crate::loader::LOADER;
-use crate::real::Real;
+use crate::loader::{LOADER, is_since_found};
+use crate::real::{Real, in_time};
 use crate::variadic::{Call, entry, steps};
-use core::ffi::{CStr, c_int, c_void};
-use relive_rt::runtime::has_flag;
-use relive_rt::{Mode, mode};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use relive_sys::lookup::{next_symbol, symbol_in};
 use relive_sys::trampoline;
 use relive_sys::trampoline::Frame;
@@ -27,6 +25,7 @@ type Running = Call<Unwinder>;
 
 /// The counter of a frame, by its context.
 static COUNTER: Real = Real::new(c"_Unwind_GetIP", None);
+in_time!(COUNTER);
 
 /// [`Call::state`].
 mod state {
@@ -41,11 +40,6 @@ const ARGUMENT: usize = 1;
 const SCAN: usize = 2;
 const _: () =
     assert!(size_of::<Scan>() <= (8 - SCAN) * size_of::<usize>() && align_of::<Scan>() <= align_of::<usize>());
-
-/// Whether frames of ours are left out, besides those of the front itself; see `relive_trace::layout::FOUND_SINCE`.
-fn leaves_out() -> bool {
-    mode() != Mode::Off && (mode() != Mode::Replay || has_flag(flag::FOUND))
-}
 
 steps!(unwinding, step);
 
@@ -110,7 +104,7 @@ unsafe extern "C" fn before_shown(frame: *mut Frame) -> usize {
         let call = &mut *((*frame).args[1] as *mut Running);
         let (place, caller) = (counter((*frame).args[0]), call.frame.place);
         (*frame).result = 0;
-        if !(*scan(call)).shows(place, caller, leaves_out()) {
+        if !(*scan(call)).shows(place, caller, leaves_out(flag::FOUND)) {
             return 0;
         }
         (*frame).args[1] = call.own[ARGUMENT];
@@ -123,33 +117,32 @@ unsafe extern "C" fn after(frame: *mut Frame) -> usize {
     unsafe { (*frame).result }
 }
 
-/// Looks the functions up, if that was not done.
+/// Looks the functions up, if they were not there when all were: in order with others that hold the loader's lock.
 fn find(real: &Real, place: usize) {
-    type Open = unsafe extern "C" fn(*const core::ffi::c_char, c_int) -> *mut c_void;
+    type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
     const NAME: &CStr = c"libgcc_s.so.1";
     const RTLD_LAZY: c_int = 1;
     const RTLD_NOLOAD: c_int = 4;
-    if real.known() != 0 {
-        return COUNTER.look_up_if_needed();
+    if real.known() != 0 && COUNTER.known() != 0 {
+        return;
+    }
+    let is_ordered = is_since_found();
+    if is_ordered {
+        LOADER.enter(place);
     }
     real.look_up_if_present();
     COUNTER.look_up_if_present();
-    if real.known() != 0 {
-        return;
-    }
-    let takes_part = taking_part() != Mode::Off;
-    if takes_part {
-        LOADER.enter(place);
-    }
-    // SAFETY: libc's `dlopen`, with a terminated name. The caller was linked to that library, which stays.
-    unsafe {
-        let open: Open = core::mem::transmute(next_symbol(c"dlopen", None));
-        let library = open(NAME.as_ptr(), RTLD_LAZY | RTLD_NOLOAD);
-        for real in [real, &COUNTER] {
-            real.is_at(symbol_in(library, real.name()));
+    if real.known() == 0 {
+        // SAFETY: libc's `dlopen`, with a terminated name. The caller was linked to that library, which stays.
+        unsafe {
+            let open: Open = core::mem::transmute(next_symbol(c"dlopen", None));
+            let library = open(NAME.as_ptr(), RTLD_LAZY | RTLD_NOLOAD);
+            for real in [real, &COUNTER] {
+                real.is_at(symbol_in(library, real.name()));
+            }
         }
     }
-    if takes_part {
+    if is_ordered {
         LOADER.leave(place);
     }
 }
