@@ -91,7 +91,7 @@ fn merged(entries: &Entries<'_>, unit: usize, functions: &[Range<u64>]) -> Vec<M
 fn is_atomic<'a>(entries: &Entries<'a>, entry: &Entry<'a>) -> bool {
     match entries.linkage_name(entry) {
         Some(symbol) => counts(&plain(&demangle(&symbol))),
-        None => entries.name(entry).is_some_and(|name| is_c_operation(&name)),
+        None => entries.name(entry).is_some_and(|name| c_operation(&name).is_some()),
     }
 }
 
@@ -117,24 +117,31 @@ const OPERATIONS: [&str; 17] = [
     "<core::sync::atomic::",
 ];
 
-/// Whether the function of this name, demangled and plain, is one of a language's atomic operations, or calls itself one.
+/// What an atomic operation is that is a plain instruction: what others do, a lock prefix shows.
+const MOVES: [&str; 6] = ["load", "store", "read", "write", "get", "set"];
+/// What others do. One that changes nothing may become a plain load.
+const CHANGES: [&str; 15] = [
+    "add", "sub", "inc", "dec", "and", "or", "xor", "fetch", "exchange", "xchg", "swap", "cas", "cmpxchg", "compare",
+    "test",
+];
+
+/// Whether the function of this name, demangled and plain, is one of a language's atomic operations, or calls itself one that is a
+/// plain instruction.
 pub fn is_atomic_operation(name: &str) -> bool {
-    OPERATIONS.iter().any(|start| name.starts_with(start)) || is_c_operation(name)
+    OPERATIONS.iter().any(|start| name.starts_with(start))
+        || c_operation(name).is_some_and(|does| MOVES.contains(&does))
 }
 
-/// Whether a function of C is an atomic operation by its name: what it does follows the word, perhaps behind a type.
-fn is_c_operation(name: &str) -> bool {
-    const DOES: [&str; 21] = [
-        "load", "store", "read", "write", "get", "set", "add", "sub", "inc", "dec", "and", "or", "xor", "fetch",
-        "exchange", "xchg", "swap", "cas", "cmpxchg", "compare", "test",
-    ];
+/// What a function of C does atomically, by its name: that stands behind the word, perhaps behind a type.
+fn c_operation(name: &str) -> Option<&str> {
     const TYPES: [&str; 9] = ["int", "uint", "long", "pointer", "ptr", "bool", "size", "u32", "u64"];
-    let mut words =
-        name.split('_').skip_while(|word| word.trim_end_matches(|digit: char| digit.is_ascii_digit()) != "atomic");
-    let (Some(_), Some(next)) = (words.next(), words.next()) else { return false };
-    let does = if TYPES.contains(&next) { words.next().unwrap_or_default() } else { next };
-    let behind = words.next().unwrap_or_default();
-    DOES.contains(&does) && !matches!(behind, "file" | "to")
+    let is_atomic = |word: &&str| word.trim_end_matches(|digit: char| digit.is_ascii_digit()) == "atomic";
+    let mut words = name.split('_').skip_while(|word| !is_atomic(word)).skip(1);
+    let next = words.next()?;
+    let does = if TYPES.contains(&next) { words.next()? } else { next };
+    // Whole files are written atomically, too.
+    let is_one = (MOVES.contains(&does) || CHANGES.contains(&does)) && !matches!(words.next(), Some("file" | "to"));
+    is_one.then_some(does)
 }
 
 /// Whether threads hand over by what the function of this name does, whether or not its language calls that atomic: how many
@@ -146,12 +153,12 @@ fn counts(name: &str) -> bool {
         "core::ptr::read_volatile",
         "core::ptr::write_volatile",
     ];
-    is_atomic_operation(name) || OTHERS.iter().any(|start| name.starts_with(start))
+    is_atomic_operation(name) || c_operation(name).is_some() || OTHERS.iter().any(|start| name.starts_with(start))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::counts;
+    use super::{counts, is_atomic_operation};
     use crate::names::{demangle, elf, shared_code};
     use crate::places::plain;
     use object::{Object, ObjectSection};
@@ -184,6 +191,13 @@ mod tests {
         ] {
             assert_eq!(counts(&plain(&demangle(symbol))), expected, "{symbol}: {}", plain(&demangle(symbol)));
         }
+    }
+
+    #[test]
+    fn what_a_function_of_c_changes_plainly_is_no_atomic_operation() {
+        let names = ["atomic_store_zu", "atomic_load_b", "atomic_add", "atomic_fetch_add_u32"];
+        assert_eq!(names.map(is_atomic_operation), [true, true, false, false]);
+        assert!(names.into_iter().all(counts), "but it is ordered");
     }
 
     #[test]
