@@ -21,9 +21,8 @@ use elf::{Image, Symbol, Unread};
 pub use functions::Functions;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-pub use typed::TypedAccesses;
 use typing::Units;
 use variables::{Variable, Where};
 
@@ -31,8 +30,9 @@ use variables::{Variable, Where};
 pub const DEBUG_ROOT: &str = "/usr/lib/debug";
 
 /// What the debug information of the file at `path`, which may be under one of `roots`, tells of what threads share: by the
-/// functions of which code is made, and by the types of what it accesses. `None` if there is none.
-pub fn shared_code(path: &Path, roots: &[PathBuf]) -> Option<(AtomicCode, TypedAccesses)> {
+/// functions of which code is made, and by the types of what it accesses, the addresses of such accesses in the file's own terms.
+/// `None` if there is none.
+pub fn shared_code(path: &Path, roots: &[PathBuf]) -> Option<(AtomicCode, BTreeSet<u64>)> {
     let debug = elf::debug(path, roots)?;
     let entries = debug.entries();
     let bytes = std::fs::read(path).unwrap_or_default();

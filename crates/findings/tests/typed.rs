@@ -20,7 +20,7 @@ fn told(compiler: &str, flags: &[&str]) -> BTreeSet<usize> {
     let (_, typed) = shared_code(&library, &[]).expect("debug information");
     let loader = addr2line::Loader::new(&library).unwrap();
     let line = |address: &u64| loader.find_location(*address).unwrap()?.line;
-    typed.atomic.iter().chain(&typed.others).filter_map(line).map(|line| line as usize).collect()
+    typed.iter().filter_map(line).map(|line| line as usize).collect()
 }
 
 /// The lines that end in `mark`.

@@ -25,15 +25,6 @@ use object::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationF
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
-/// Accesses that count by what types say, by their addresses in the file's own terms.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TypedAccesses {
-    /// Those of atomic variables.
-    pub atomic: BTreeSet<u64>,
-    /// Those of volatile ones, and of such as locked instructions change elsewhere.
-    pub others: BTreeSet<u64>,
-}
-
 /// A variable as all of a file's code sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Variable {
@@ -55,8 +46,8 @@ struct Accessed {
 /// What was found so far.
 #[derive(Debug, Default)]
 struct Found {
-    /// Accesses that count.
-    told: TypedAccesses,
+    /// Accesses that count, by their addresses in the file's own terms.
+    told: BTreeSet<u64>,
     /// Those that count if one of these variables does.
     candidates: Vec<(u64, [Option<Variable>; 2])>,
     /// Variables that locked instructions change.
@@ -72,9 +63,9 @@ struct File<'a> {
     slots: HashMap<u64, u64>,
 }
 
-/// Such accesses in the code of a file of these `bytes`.
-pub(super) fn accesses(typing: &Typing, bytes: &[u8]) -> TypedAccesses {
-    let Some(file) = File::new(typing, bytes) else { return TypedAccesses::default() };
+/// The addresses of such accesses in the code of a file of these `bytes`, in its own terms.
+pub(super) fn accesses(typing: &Typing, bytes: &[u8]) -> BTreeSet<u64> {
+    let Some(file) = File::new(typing, bytes) else { return BTreeSet::new() };
     let mut found = Found::default();
     for told in &typing.functions {
         let function = Function::new(&file, told);
@@ -84,7 +75,7 @@ pub(super) fn accesses(typing: &Typing, bytes: &[u8]) -> TypedAccesses {
     }
     let Found { mut told, candidates, locked } = found;
     let counts = |variables: &[Option<Variable>; 2]| variables.iter().flatten().any(|one| locked.contains(one));
-    told.others.extend(candidates.iter().filter(|(_, variables)| counts(variables)).map(|(at, _)| *at));
+    told.extend(candidates.iter().filter(|(_, variables)| counts(variables)).map(|(at, _)| *at));
     told
 }
 
@@ -148,11 +139,12 @@ impl Found {
             return;
         }
         match accessed.shared {
-            Shared::Atomic => _ = self.told.atomic.insert(at),
-            _ if accessed.own => {}
-            Shared::Volatile => _ = self.told.others.insert(at),
-            Shared::No if accessed.variables != [None; 2] => self.candidates.push((at, accessed.variables)),
+            Shared::No if accessed.variables != [None; 2] && !accessed.own => {
+                self.candidates.push((at, accessed.variables))
+            }
             Shared::No => {}
+            Shared::Volatile if accessed.own => {}
+            Shared::Volatile | Shared::Atomic => _ = self.told.insert(at),
         }
     }
 }

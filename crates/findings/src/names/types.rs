@@ -122,11 +122,14 @@ impl Types {
 
     /// What an access of so many `bytes` at byte `at` of an object of this type meets.
     pub(super) fn leaf(&self, of: TypeId, at: u64, bytes: u64) -> Leaf {
-        self.find(of, at, bytes, None, 0).unwrap_or_default()
+        /// Records within records, at most: damaged debug information may have some that hold themselves, twice over.
+        const PARTS_MAX: u32 = 1000;
+        self.find(of, at, bytes, None, &mut { PARTS_MAX }).unwrap_or_default()
     }
 
-    fn find(&self, of: TypeId, at: u64, bytes: u64, within: Option<(u32, u64)>, depth: usize) -> Option<Leaf> {
-        match self.all.get(of as usize).filter(|_| depth < DEPTH_MAX)? {
+    fn find(&self, of: TypeId, at: u64, bytes: u64, within: Option<(u32, u64)>, left: &mut u32) -> Option<Leaf> {
+        *left = left.checked_sub(1)?;
+        match self.all.get(of as usize)? {
             Type::Plain { size, shared } => {
                 let shared = if at == 0 && bytes == *size { *shared } else { Shared::No };
                 (at < *size).then_some(Leaf { shared, member: within, to: None })
@@ -139,14 +142,14 @@ impl Types {
             Type::Array { of, stride, .. } => {
                 let rest = at.checked_rem(*stride)?;
                 let within = within.map(|(name, byte)| (name, byte.wrapping_sub(at - rest)));
-                self.find(*of, rest, bytes, within, depth + 1)
+                self.find(*of, rest, bytes, within, left)
             }
             Type::Whole { name, members, size } => {
                 let within = name.map(|name| (name, at)).or(within).filter(|_| at < *size);
                 let before = &members[..members.partition_point(|(start, _)| *start <= at)];
                 let mut all = before.iter().rev().filter_map(|(start, member)| {
                     let rest = at - start;
-                    (rest < self.size(*member)).then(|| self.find(*member, rest, bytes, within, depth + 1))?
+                    (rest < self.size(*member)).then(|| self.find(*member, rest, bytes, within, left))?
                 });
                 // Of a union's members that one counts which says most.
                 let first = all.next()?;
@@ -348,6 +351,13 @@ mod tests {
         ] {
             assert_eq!(types.leaf(of, at, bytes), expected, "{bytes} bytes at {at} of {of}");
         }
+    }
+
+    #[test]
+    fn what_holds_itself_has_an_end() {
+        let all = vec![Type::Whole { size: 8, name: None, members: vec![(0, 0), (0, 0), (0, 0)] }];
+        let types = Types { all, ..Types::default() };
+        assert_eq!((types.leaf(0, 0, 4), types.canonical(0, 20)), (Leaf::default(), 4));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::launch::Runtime;
 use crate::program::Program;
 use iced_x86::{Code, Decoder, DecoderOptions, Register};
 use object::{Object, ObjectSegment};
-use relive_findings::names::{AtomicCode, DEBUG_ROOT, TypedAccesses, shared_code};
+use relive_findings::names::{AtomicCode, DEBUG_ROOT, shared_code};
 use relive_sys::atomics::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -95,7 +95,7 @@ fn in_file(path: &Path) -> Option<BTreeSet<u64>> {
 }
 
 /// The offsets of accesses in what is told of a file.
-fn places(bytes: &[u8], told: &AtomicCode, typed: &TypedAccesses) -> BTreeSet<u64> {
+fn places(bytes: &[u8], told: &AtomicCode, typed: &BTreeSet<u64>) -> BTreeSet<u64> {
     let Ok(file) = object::File::parse(bytes) else { return BTreeSet::new() };
     let segments: BTreeMap<u64, (u64, u64)> =
         file.segments().map(|segment| (segment.address(), segment.file_range())).collect();
@@ -106,8 +106,7 @@ fn places(bytes: &[u8], told: &AtomicCode, typed: &TypedAccesses) -> BTreeSet<u6
         Some((from + begin, bytes.get((from + begin) as usize..(from + end) as usize)?))
     };
     let mut found = places_in(told, code_of);
-    let typed = typed.atomic.iter().chain(&typed.others);
-    found.extend(typed.filter_map(|at| Some(code_of(&(*at..*at + 1))?.0)));
+    found.extend(typed.iter().filter_map(|at| Some(code_of(&(*at..*at + 1))?.0)));
     found
 }
 
