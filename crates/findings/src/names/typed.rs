@@ -140,7 +140,7 @@ impl Found {
         }
         match accessed.shared {
             Shared::No if accessed.variables != [None; 2] && !accessed.own => {
-                self.candidates.push((at, accessed.variables))
+                self.candidates.push((at, accessed.variables));
             }
             Shared::No => {}
             Shared::Volatile if accessed.own => {}
